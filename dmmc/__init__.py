@@ -1,0 +1,43 @@
+"""Maximum margin clustering at scale.
+
+``dmmc.fit(source, n_clusters)`` clusters any matrix; ``dmmc.score(labels, truth)`` says how well. Importing
+this package is quick: numba, dask, zarr and scikit-learn are imported by the first call that needs them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError
+
+if TYPE_CHECKING:
+    from dmmc.api import fit
+    from dmmc.estimators import CuttingPlaneMMC
+    from dmmc.metrics import score
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "ClusteringWarning",
+    "ConvergenceWarning",
+    "CuttingPlaneMMC",
+    "InputError",
+    "__version__",
+    "fit",
+    "score",
+]
+
+# public name -> the module that is imported when the name is first used
+_LAZY = {"fit": "dmmc.api", "CuttingPlaneMMC": "dmmc.estimators", "score": "dmmc.metrics"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_LAZY[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,115 @@
+"""The real data sets of the tests and benchmarks.
+
+Two come with scikit-learn; the others are files that ``$DMMC_DATA`` points to. Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.errors import InputError
+
+__all__ = ["BUNDLED", "FILES", "folder", "load", "pair"]
+
+BUNDLED = ("digits", "wine")
+"""Data sets that come with scikit-learn."""
+
+FILES = ("mnist", "letter", "satellite", "ionosphere", "newsgroups_rec", "cifar10_cnn")
+"""Data sets that are files ``NAME.npz`` in the data folder."""
+
+_BESIDE_THE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def folder() -> Path | None:
+    """Where the data files are: ``$DMMC_DATA`` if set, else ``../shared/data`` beside the checkout, if there.
+
+    Returns
+    -------
+    Path or None
+        A folder (for ``$DMMC_DATA`` not checked), or None if there is none.
+    """
+    named = os.environ.get("DMMC_DATA")
+    if named:
+        return Path(named)
+    return _BESIDE_THE_CHECKOUT if _BESIDE_THE_CHECKOUT.is_dir() else None
+
+
+def load(name: str, data: str | os.PathLike[str] | None = None) -> tuple[Any, NDArray[Any]]:
+    """Rows and true classes of one data set, in its own dtype.
+
+    Parameters
+    ----------
+    name : str
+        One of `BUNDLED` or `FILES`.
+    data : path, optional
+        The folder with the files; by default `folder()`.
+
+    Returns
+    -------
+    X : ndarray or scipy.sparse.csr_matrix of shape (n, d)
+        Sparse for ``newsgroups_rec`` (tf-idf, float32).
+    y : ndarray of shape (n,)
+        True classes: numbers, or letters for ``letter``.
+
+    Raises
+    ------
+    InputError
+        If the name is not known or the file is not there; the sentence says where it was looked for.
+    """
+    if name in BUNDLED:
+        return _bundled(name)
+    if name not in FILES:
+        raise InputError(f"There is no data set {name!r}: one of {', '.join(BUNDLED + FILES)} is wanted.")
+    place = folder() if data is None else Path(data)
+    if place is None:
+        raise InputError(
+            f"The data set {name!r} is a file, and no data folder was found: DMMC_DATA is not set and "
+            f"{_BESIDE_THE_CHECKOUT} does not exist."
+        )
+    path = place / f"{name}.npz"
+    if not path.is_file():
+        raise InputError(f"The data set {name!r} was looked for at {path}, and there is no such file.")
+    with np.load(path, allow_pickle=False) as arrays:
+        if "indptr" not in arrays:
+            return arrays["X"], arrays["y"]
+        from scipy.sparse import csr_matrix
+
+        indices = arrays["indices"].astype(np.int32)
+        pieces = arrays["data"], indices, arrays["indptr"].astype(np.int32)
+        return csr_matrix(pieces, shape=tuple(arrays["shape"])), arrays["y"]
+
+
+def _bundled(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    from sklearn.datasets import load_digits, load_wine
+
+    X, y = {"digits": load_digits, "wine": load_wine}[name](return_X_y=True)
+    return X, y
+
+
+def pair(X: Any, y: NDArray[Any], a: Any, b: Any) -> tuple[Any, NDArray[Any]]:
+    """The rows of two classes.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix of shape (n, d)
+        All rows.
+    y : ndarray of shape (n,)
+        Their classes.
+    a, b : number or str
+        The two classes wanted.
+
+    Returns
+    -------
+    X, y
+        The rows of class `a` or `b`, in their order, and their classes.
+    """
+    for wanted in (a, b):
+        if not (y == wanted).any():
+            raise InputError(f"No row is of class {wanted!r}: y holds {np.unique(y).tolist()}.")
+    chosen = np.flatnonzero((y == a) | (y == b))
+    return X[chosen], y[chosen]

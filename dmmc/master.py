@@ -1,0 +1,271 @@
+"""The master: the small dual QP over cutting planes, and the working set of planes it is posed on.
+
+It sees no data: planes come in as numbers (E4, E8); multipliers, biases and a certified lower bound go out (E5, E6).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from .smo import ascend, certify
+
+Floats = NDArray[np.float64]
+
+_BUDGET = 1000  # Newton rounds before the fallback is asked; typical solves need fewer than ten
+_RIDGE = 1e-8  # of the mean curvature, inside the fallback only: a singular Gram makes QP solvers fail
+_CARRIES = 1e-9  # of C: a plane with less weight than this is idle
+
+
+class Solved(NamedTuple):
+    """What the master gives back.
+
+    Attributes
+    ----------
+    multipliers : ndarray of shape (m,)
+        The weights of the planes, at least 0, in sum at most C; ``w = Z' multipliers``.
+    bias : ndarray of shape (P,)
+        For P = 1 within the box; for P > 1 shifted so that its sum is 0, so ``|b_p - b_q| <= 2 box``.
+    value : float
+        The primal value (E5) at ``(w, bias)``.
+    lower_bound : float
+        The dual value (E6) at the multipliers: no (w, b) has a lower primal value, however early we stopped.
+    solver : {"smo", "piqp"}
+        Who gave the answer.
+    """
+
+    multipliers: Floats
+    bias: Floats
+    value: float
+    lower_bound: float
+    solver: str
+
+
+class _Scaled(NamedTuple):
+    """The dual (E6) over mu = lam / C, with the flat plane xi >= 0 as the last one: mu is on the unit simplex."""
+
+    curvature: Floats
+    intercepts: Floats
+    tilts: Floats
+    box: float
+
+
+def solve(
+    gram: ArrayLike,
+    intercepts: ArrayLike,
+    tilts: ArrayLike,
+    C: float,
+    box: float,
+    warm: ArrayLike | None = None,
+    tolerance: float = 1e-6,
+) -> Solved:
+    """Solve the master (E5) by its dual (E6), to a certified gap.
+
+    ``min 1/2 |w|^2 + C xi`` subject to ``xi >= 0``, ``xi >= a_k - z_k.w - s_k.b`` and ``|b_p| <= box`` has the dual
+    ``max a.lam - 1/2 lam'G lam - box sum_p |sum_k lam_k s_kp|`` over ``lam >= 0, sum lam <= C``.
+
+    Parameters
+    ----------
+    gram : array of shape (m, m)
+        ``G = Z Z'``, the inner products of the planes' slopes.
+    intercepts : array of shape (m,)
+        ``a``.
+    tilts : array of shape (m, P)
+        ``s``, the coefficients of the P biases. For P > 1 every row must sum to 0, as it does in (E8).
+    C : float
+        Weight of the loss, above 0.
+    box : float
+        Bound of the biases, at least 0: the balance beta of (E1) for P = 1, beta / 2 for P > 1, where a shift of all
+        biases is free and ``|b_p - b_q| <= beta`` is the same as ``|b_p| <= beta / 2``.
+    warm : array, optional
+        Multipliers to start from. Planes beyond its length start at 0; what is infeasible is clipped and scaled.
+    tolerance : float
+        Done when ``value - lower_bound <= tolerance * C``.
+
+    Returns
+    -------
+    Solved
+        Never an exception: if neither solver reaches the tolerance, the answer with the smaller certified gap.
+    """
+    G = np.ascontiguousarray(gram, dtype=np.float64)
+    a = np.ascontiguousarray(intercepts, dtype=np.float64)
+    m = a.size
+    S = np.ascontiguousarray(tilts, dtype=np.float64).reshape(m, -1 if m else np.shape(tilts)[-1])
+    problem = _scaled(G, a, S, C, box)
+    # a gap below this is made of rounding errors
+    rounding = 1e-15 * (np.abs(a).max(initial=0.0) + problem.curvature.diagonal().max(initial=0.0))
+    mu, bias, _ = ascend(*problem, _start(warm, m, C), max(0.99 * tolerance, rounding), _BUDGET)
+    best = _certified(G, a, S, C, box, mu, bias, "smo")
+    if not best.value - best.lower_bound <= max(tolerance, 2.0 * rounding) * C:
+        second = _fallback(problem)
+        if second is not None:
+            other = _certified(G, a, S, C, box, *second, "piqp")
+            if other.value - other.lower_bound < best.value - best.lower_bound:
+                best = other
+    return best
+
+
+def _scaled(G: Floats, a: Floats, S: Floats, C: float, box: float) -> _Scaled:
+    """Divide the dual by C and append the flat plane."""
+    m = a.size
+    curvature = np.zeros((m + 1, m + 1))
+    np.multiply(G, C, out=curvature[:m, :m])
+    tilts = np.zeros((m + 1, S.shape[1]))
+    tilts[:m] = S
+    return _Scaled(curvature, np.append(a, 0.0), tilts, float(box))
+
+
+def _start(warm: ArrayLike | None, m: int, C: float) -> Floats:
+    """A point of the unit simplex from any multipliers; the flat plane takes what they leave."""
+    mu = np.zeros(m + 1)
+    if warm is not None:
+        known = np.asarray(warm, dtype=np.float64)[:m]
+        mu[: known.size] = np.maximum(known, 0.0) / C
+    mu /= max(1.0, mu.sum())
+    mu[m] = max(0.0, 1.0 - mu.sum())
+    return mu
+
+
+def _certified(
+    G: Floats, a: Floats, S: Floats, C: float, box: float, mu: Floats, bias: Floats, solver: str
+) -> Solved:
+    """Make mu feasible, fix the gauge of the biases, and evaluate both sides on the problem as it was given."""
+    multipliers = C * np.maximum(mu[: a.size], 0.0)
+    multipliers *= min(1.0, C / max(multipliers.sum(), 1e-300))
+    bias = np.clip(bias, -box, box)
+    if bias.size > 1:
+        bias -= bias.mean()
+    value, lower_bound = certify(G, a, S, C, box, multipliers, bias)
+    return Solved(multipliers, bias, value, lower_bound, solver)
+
+
+def _fallback(problem: _Scaled) -> tuple[Floats, Floats] | None:
+    """The same problem by an interior-point method; None if there is no such answer.
+
+    The term ``box |v_p|`` becomes ``box (u_p + u'_p)`` with ``v_p = u_p - u'_p``; the multiplier of that equation is b_p.
+    """
+    Q, a, S, box = problem
+    m, P = S.shape
+    if box == 0.0:  # the biases are 0 and their tilts cost nothing
+        P = 0
+    H = np.zeros((m + 2 * P, m + 2 * P), order="F")
+    H[:m, :m] = 0.5 * (Q + Q.T)
+    H[range(m), range(m)] += _RIDGE * max(np.trace(Q) / m, 1e-8)
+    cost = np.concatenate([-a, np.full(2 * P, box)])
+    A = np.zeros((1 + P, m + 2 * P), order="F")
+    A[0, :m] = 1.0
+    A[1:, :m] = S.T[:P]
+    A[1:, m : m + P] = -np.eye(P)
+    A[1:, m + P :] = np.eye(P)
+    try:
+        import piqp  # only a hard problem pays for this import
+
+        solver: Any = piqp.DenseSolver()
+        solver.setup(H, cost, A, np.eye(1 + P)[0], x_l=np.zeros(m + 2 * P))
+        solver.solve()
+        mu, bias = np.array(solver.result.x[:m]), np.array(solver.result.y[1:])
+    except Exception:  # a fallback that is absent or fails leaves the first answer standing
+        return None
+    if not (np.isfinite(mu).all() and np.isfinite(bias).all()):
+        return None
+    return mu, bias if P else np.zeros(S.shape[1])
+
+
+class Planes(NamedTuple):
+    """The working set: each plane is the loss's subgradient plane at one point (E4, E8).
+
+    Attributes
+    ----------
+    points : ndarray of shape (m, K, d)
+        The hyperplanes at which the planes were cut; they determine which rows count (MATH.md, section 2).
+    offsets : ndarray of shape (m, K)
+        Their biases.
+    intercepts, slopes, tilts : ndarrays of shape (m,), (m, K * d), (m, K)
+        ``a``, ``z`` and ``s``: the loss is at least ``a_k - z_k.w - s_k.b``.
+    gram : ndarray of shape (m, m)
+        ``slopes @ slopes.T``.
+    multipliers : ndarray of shape (m,)
+        The last solution, and the next warm start.
+    idle : ndarray of int64 of shape (m,)
+        Rounds since the plane last carried weight.
+    """
+
+    points: NDArray[np.floating[Any]]
+    offsets: NDArray[np.floating[Any]]
+    intercepts: Floats
+    slopes: Floats
+    tilts: Floats
+    gram: Floats
+    multipliers: Floats
+    idle: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls, K: int, d: int, dtype: DTypeLike = np.float64) -> Planes:
+        """No planes yet, for K hyperplanes in d dimensions; `dtype` is that of the points."""
+        return cls(
+            points=np.zeros((0, K, d), dtype),
+            offsets=np.zeros((0, K), dtype),
+            intercepts=np.zeros(0),
+            slopes=np.zeros((0, K * d)),
+            tilts=np.zeros((0, K)),
+            gram=np.zeros((0, 0)),
+            multipliers=np.zeros(0),
+            idle=np.zeros(0, np.int64),
+        )
+
+    @property
+    def size(self) -> int:
+        """How many planes there are (``len`` of a named tuple counts its fields)."""
+        return self.intercepts.size
+
+    def add(
+        self, point: ArrayLike, offset: ArrayLike, intercept: float, slope: ArrayLike, tilt: ArrayLike
+    ) -> Planes:
+        """One more plane, without weight as yet; the Gram matrix grows by one row."""
+        m, K, d = self.points.shape
+        slopes = np.append(self.slopes, np.reshape(slope, (1, K * d)), axis=0)
+        gram = np.empty((m + 1, m + 1))
+        gram[:m, :m] = self.gram
+        gram[m] = gram[:, m] = slopes @ slopes[m]
+        return Planes(
+            points=np.append(self.points, np.reshape(point, (1, K, d)).astype(self.points.dtype), axis=0),
+            offsets=np.append(self.offsets, np.reshape(offset, (1, K)).astype(self.offsets.dtype), axis=0),
+            intercepts=np.append(self.intercepts, intercept),
+            slopes=slopes,
+            tilts=np.append(self.tilts, np.reshape(tilt, (1, K)), axis=0),
+            gram=gram,
+            multipliers=np.append(self.multipliers, 0.0),
+            idle=np.append(self.idle, 0),
+        )
+
+    def moved(self, intercepts: ArrayLike, slopes: ArrayLike, tilts: ArrayLike) -> Planes:
+        """The same points after the labels changed: every plane moved, the weights stay as the warm start."""
+        z = np.array(slopes, dtype=np.float64).reshape(self.slopes.shape)
+        return self._replace(
+            intercepts=np.array(intercepts, dtype=np.float64).reshape(self.intercepts.shape),
+            slopes=z,
+            tilts=np.array(tilts, dtype=np.float64).reshape(self.tilts.shape),
+            gram=z @ z.T,
+        )
+
+    def solved(self, multipliers: ArrayLike, C: float) -> Planes:
+        """Keep a solution of the master, and count who carried no weight in it."""
+        weight = np.array(multipliers, dtype=np.float64)
+        return self._replace(multipliers=weight, idle=np.where(weight > _CARRIES * C, 0, self.idle + 1))
+
+    def drop_idle(self, rounds: int) -> Planes:
+        """Without the planes that carried no weight for `rounds` rounds or more; the freshest plane always stays."""
+        keep = self.idle < rounds
+        if keep.all():
+            return self
+        if not keep.any():
+            keep[np.flatnonzero(self.idle == self.idle.min())[-1]] = True
+        kept = Planes(*(field[keep] for field in self))
+        return kept._replace(gram=np.ascontiguousarray(kept.gram[:, keep]))
+
+    def weights(self) -> Floats:
+        """``w = Z' lam`` of (E6), as K hyperplanes in d dimensions."""
+        _, K, d = self.points.shape
+        return (self.multipliers @ self.slopes).reshape(K, d)

@@ -1,0 +1,306 @@
+"""Passes: what one sweep over the data computes. Each is a pure function `(block, params) -> Stats`, and Stats add.
+
+Hyperplanes in params are in raw coordinates (see `geometry`), so no pass needs to know about centring or scaling.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc import kernels
+from dmmc.data import Block, Csr
+from dmmc.kernels import FROZEN, GIVEN, NEAREST, OWN, Sums, Table
+
+Array = NDArray[Any]
+
+
+class Hyperplanes(NamedTuple):
+    """K hyperplanes in raw coordinates; `price` is added to the scores only where labels are taken."""
+
+    W: Array
+    b: Array
+    price: Array
+
+
+def scores(block: Block, planes: Hyperplanes) -> Array:
+    """Decision values (m, K), prices included."""
+    return kernels.scores(block.rows, planes.W, wide=len(planes.W) > 1) + (planes.b + planes.price)
+
+
+def largest(decision: Array) -> Array:
+    """Labels from decision values: the sign of one, the largest of several; f = 0 is label 1, ties to the lowest."""
+    if decision.shape[1] == 1:
+        return (decision[:, 0] >= 0).astype(np.int8)
+    return decision.argmax(axis=1).astype(np.int8)
+
+
+# -------------------------------------------------------------------------------------------------- labellings
+
+
+class ByScores(NamedTuple):
+    """Rows labelled by hyperplanes; `wide` says which kernel's bits decide."""
+
+    planes: Hyperplanes
+    wide: bool
+
+    @property
+    def key(self) -> str:
+        """Equal keys, equal labels."""
+        parts = (np.ascontiguousarray(part) for part in self.planes)
+        return hashlib.sha1(b"".join(part.tobytes() for part in parts) + bytes([self.wide])).hexdigest()
+
+    def of(self, block: Block) -> Array:
+        """The block's labels."""
+        W, b, price = self.planes
+        f = kernels.scores(block.rows, W, wide=self.wide)
+        # the additions in the order of the kernels, so that a recomputed label is the same label
+        return largest(f + (b + price) if len(W) == 1 else (f + b) + price)
+
+
+class Given(NamedTuple):
+    """Labels that came with the data."""
+
+    key: str = "given"
+
+    def of(self, block: Block) -> Array:
+        """The block's labels."""
+        assert block.given is not None
+        return block.given.astype(np.int8)
+
+
+class Drawn(NamedTuple):
+    """Random labels, the same for a block wherever it is."""
+
+    seed: int
+    run: int
+    n_clusters: int
+
+    @property
+    def key(self) -> str:
+        """Equal keys, equal labels."""
+        return f"drawn {self.seed} {self.run} {self.n_clusters}"
+
+    def of(self, block: Block) -> Array:
+        """The block's labels."""
+        rng = np.random.default_rng([self.seed, self.run, block.index])
+        return rng.integers(self.n_clusters, size=block.stop - block.start, dtype=np.int8)
+
+
+Labelling = ByScores | Given | Drawn
+
+
+def labels_of(block: Block, labelling: Labelling, run: int) -> Array:
+    """Labels of a block, kept with it for the next pass; recomputed where they are not at hand."""
+    key, labels = block.cache.get(run, (None, None))
+    if key != labelling.key:
+        labels = labelling.of(block)
+        block.cache[run] = (labelling.key, labels)
+    return np.asarray(labels)
+
+
+# --------------------------------------------------------------------------------------------- the cutting pass
+
+
+class Request(NamedTuple):
+    """What one run asks of a sweep: a plane at `at`, and if `relabel`, new labels there and the planes they move."""
+
+    run: int
+    at: Hyperplanes
+    labelling: Labelling
+    relabel: bool
+    points: Array
+    """(m, K, d) raw hyperplanes of the planes to move when labels change."""
+    offsets: Array
+    """(m, K) their biases."""
+    frozen: bool
+    """Planes keep the rows they were cut with (CCCP inside) or take the rows violated under the new labels."""
+
+
+class Answer(NamedTuple):
+    """Sums over the rows; the caller divides by the total weight."""
+
+    at: Sums
+    """The plane at the requested hyperplane: risk, intercept, tilt, weighted rows, counts."""
+    flips: float
+    """Weight of the rows whose label changed."""
+    moved: Sums
+    """What the flips add to the m planes."""
+
+
+class Sweep(NamedTuple):
+    """One sweep for all runs: they share the read."""
+
+    requests: tuple[Request, ...]
+    table: Table
+    wide: bool
+
+
+def sweep(block: Block, params: Sweep) -> tuple[Answer, ...]:
+    """Planes at the requested hyperplanes (E4, E8), labels taken again where asked, and what the flips move."""
+    requests, table, wide = params
+    old = np.stack([labels_of(block, request.labelling, request.run) for request in requests])
+    sums, new = kernels.losses(
+        block.rows,
+        np.stack([request.at.W for request in requests]),
+        np.stack([request.at.b for request in requests]),
+        table,
+        np.array([OWN if request.relabel else GIVEN for request in requests]),
+        labels=old,
+        price=np.stack([request.at.price for request in requests]),
+        weight=block.weight,
+        wide=wide,
+        keep=True,
+    )
+    answers = []
+    K = requests[0].at.W.shape[0]
+    for g, request in enumerate(requests):
+        span = slice(g * K, (g + 1) * K)
+        own = Sums(sums.weighted[span], sums.tilt[span], sums.intercept[g], sums.risk[g], sums.counts[g])
+        flips, moved = _moved(block, request, table, old[g], new[g])
+        answers.append(Answer(own, flips, moved))
+        if request.relabel:
+            block.cache[request.run] = (ByScores(request.at, wide).key, new[g])
+    return tuple(answers)
+
+
+def _moved(block: Block, request: Request, table: Table, old: Array, new: Array) -> tuple[float, Sums]:
+    """Only flips matter: each plane changes by its flipped rows' contributions under the new and the old labels."""
+    m, K, d = request.points.shape if request.relabel else (0, *request.points.shape[1:])
+    flipped = np.flatnonzero(old != new)
+    weight = None if block.weight is None else block.weight[flipped]
+    flips = float(len(flipped) if weight is None else weight.sum())
+    if m == 0 or len(flipped) == 0:
+        return flips, Sums(np.zeros((m * K, d)), np.zeros(m * K), np.zeros(m), np.zeros(m), np.zeros((m, max(K, 2))))
+    rows = take(block.rows, flipped)
+    modes = np.full(m, FROZEN if request.frozen else GIVEN)
+
+    def at_points(labels: Array) -> Sums:
+        given = np.repeat(labels[flipped][None], m, axis=0)
+        return kernels.losses(rows, request.points, request.offsets, table, modes, given, weight=weight)[0]
+
+    after, before = at_points(new), at_points(old)
+    return flips, Sums(*(a - b for a, b in zip(after, before, strict=True)))
+
+
+def take(rows: Array | Csr, chosen: Array) -> Array | Csr:
+    """A block's chosen rows."""
+    if isinstance(rows, Csr):
+        lengths = np.diff(rows.indptr)[chosen]
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        where = np.repeat(rows.indptr[chosen] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return Csr(rows.data[where], rows.indices[where], indptr, rows.n_features)
+    return rows[chosen]
+
+
+# ------------------------------------------------------------------------------------------------- nearest centres
+
+
+def nearest(block: Block, params: tuple[Array, Array]) -> Sums:
+    """Sums of the rows nearest to each centre: one Lloyd pass for G sets of centres, given as `2c`, `-|c|^2`."""
+    W, b = params
+    table = Table(np.zeros(0), np.zeros(1), np.zeros(1))
+    return kernels.losses(block.rows, W, b, table, np.full(len(W), NEAREST), weight=block.weight)[0]
+
+
+def second_moment(block: Block, V: Array) -> Array:
+    """`sum x (x . v)` for each of the directions V, raw."""
+    chunks = 0.0
+    for start in range(0, block.stop - block.start, 4096):
+        rows = cut(block.rows, start, start + 4096)
+        coef = kernels.scores(rows, V)
+        if block.weight is not None:
+            coef = coef * block.weight[start : start + 4096, None]
+        chunks = chunks + kernels.weighted_sum(rows, coef)
+    return np.asarray(chunks)
+
+
+# -------------------------------------------------------------------------------------------- counts and prices
+
+
+class Gaps(NamedTuple):
+    """Histogram request: edges (k, bins + 1) of the lead of each label over all others."""
+
+    planes: Hyperplanes
+    edges: Array
+
+
+def leads(block: Block, params: Gaps) -> Array:
+    """Weight of the rows whose lead of label p falls into each of p's bins (k, bins + 2, open ends)."""
+    f = scores(block, params.planes)
+    if f.shape[1] == 1:
+        f = np.hstack([np.zeros_like(f), f])
+    k = f.shape[1]
+    order = np.partition(f, k - 2, axis=1)
+    top, second = order[:, -1], order[:, -2]
+    out = np.zeros((k, params.edges.shape[1] + 1))
+    for p in range(k):
+        lead = f[:, p] - np.where(f[:, p] == top, second, top)
+        where = np.searchsorted(params.edges[p], lead, side="right")
+        out[p] = np.bincount(where, block.weight, minlength=out.shape[1])
+    return out
+
+
+# ------------------------------------------------------------------------------------------- looking at the data
+
+
+class Description(NamedTuple):
+    """Per feature sums of `x - shift` and its square (CSR: of x), and the weight of all rows."""
+
+    first: Array
+    second: Array
+    weight: float
+
+
+def describe(block: Block, shift: Array) -> Description:
+    """Moments of a block."""
+    first, second = kernels.moments(block.rows, shift, block.weight)
+    total = float(block.stop - block.start if block.weight is None else block.weight.sum())
+    return Description(first, second, total)
+
+
+class Inspection(NamedTuple):
+    """One block as it was read: moments, digest, and where the first number is that is not finite."""
+
+    moments: Description
+    digest: str
+    nonfinite: tuple[int, int] | None
+
+
+def inspect(block: Block, shift: Array) -> Inspection:
+    """Validation: moments, a digest of the bytes, and the first NaN or infinity (row of the matrix, column)."""
+    parts = block.rows[:3] if isinstance(block.rows, Csr) else (block.rows,)
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    values = parts[0]
+    moments = describe(block, shift)
+    bad = None
+    if values.dtype.kind == "f" and not np.isfinite(moments.second).all():
+        bad = _first_nonfinite(block)
+    return Inspection(moments, digest.hexdigest(), bad)
+
+
+def _first_nonfinite(block: Block) -> tuple[int, int] | None:
+    rows = block.rows
+    values = rows.data if isinstance(rows, Csr) else rows.reshape(-1)
+    where = np.flatnonzero(~np.isfinite(values))
+    if len(where) == 0:
+        return None
+    if isinstance(rows, Csr):
+        row = int(np.searchsorted(rows.indptr, where[0], side="right")) - 1
+        return block.start + row, int(rows.indices[where[0]])
+    return block.start + int(where[0]) // rows.shape[1], int(where[0]) % rows.shape[1]
+
+
+def distances(block: Block, params: tuple[Array, Array]) -> Array:
+    """Distance of each row from a centre, features multiplied by `inverse`."""
+    return np.sqrt(kernels.squared_distances(block.rows, *params))
+
+
+def cut(rows: Array | Csr, start: int, stop: int) -> Array | Csr:
+    """Rows start to stop of a block."""
+    return rows.cut(start, min(stop, rows.n_rows)) if isinstance(rows, Csr) else rows[start:stop]

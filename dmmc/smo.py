@@ -1,0 +1,300 @@
+"""The master's own solver: a warm-started active-set method with steps of at most two kinds.
+
+Newton's step over the planes that carry weight does nearly all the work; the most violating pair (SMO) always descends
+and is there for matrices on which Newton fails. Plain loops on small arrays, without BLAS: one input gives one
+answer at any thread count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+_RIDGE = 1e-9  # of the mean curvature, in Newton's matrix only: it does not move the point that is found
+_SOFTNESS = 1e-2  # the first proximal weight of the biases, in units of tilts^2 / curvature
+_HARDEST = 1e-5  # and the last: below it b = v / soft would be made of rounding errors
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def ascend(
+    Q: Floats, a: Floats, S: Floats, box: float, start: Floats, tolerance: float, budget: int
+) -> tuple[Floats, Floats, int]:
+    """Minimise ``1/2 mu'Q mu - a.mu + box |S'mu|_1`` over the unit simplex: (E6) divided by -C, flat plane included.
+
+    The kinks of ``box |v|``, v = S'mu, are smoothed by a proximal term around the last biases, which is the method of
+    multipliers: ``max_b b.v - soft/2 |b - centre|^2`` over the box, attained at ``b = clip(centre + v / soft)``. Then
+
+    1. the gradient at mu is minus the height of each plane, and gives the gap of the *unsmoothed* problem
+    2. where mu is good for these centres, the biases become the centres, and the smoothing shrinks
+    3. the lowest gradient enters the support if the support is settled, Newton's direction moves it
+    4. an exact line search, until a plane leaves or the minimum is reached
+
+    Parameters
+    ----------
+    Q, a, S : ndarrays of shape (m, m), (m,), (m, P)
+        C times the Gram matrix, the intercepts and the tilts of the planes, the last of which is flat: all zeros.
+    box : float
+        Bound of the biases.
+    start : ndarray of shape (m,)
+        A point of the simplex.
+    tolerance : float
+        Gap at which to stop.
+    budget : int
+        Rounds after which to stop in any case.
+
+    Returns
+    -------
+    mu, b : ndarrays of shape (m,), (P,)
+        The pair with the smallest gap seen.
+    rounds : int
+        How many there were.
+    """
+    m, P = S.shape
+    trace, top, spread = 0.0, 0.0, 0.0
+    for k in range(m):
+        trace += Q[k, k]
+        top = max(top, abs(a[k]))
+        for p in range(P):
+            spread += S[k, p] ** 2
+    scale = max(trace / m, 1e-3 * top, 1e-200)
+    unit = spread / m / scale if spread > 0.0 else 1.0
+    soft = _SOFTNESS * unit
+    mu, best_mu = start.copy(), start
+    b, best_b, centre = np.zeros(P), np.zeros(P), np.zeros(P)
+    v, dv = np.empty(P), np.empty(P)
+    g, d, Qd = np.empty(m), np.empty(m), np.empty(m)
+    free = np.empty(m, np.int64)
+    best, rounds, stalled, settled = np.inf, 0, 0, True
+    while True:
+        _combine(Q, S, mu, g, v)  # 1
+        _see(a, S, v, centre, soft, box, b, g)
+        inner, outer = -g[g.argmin()], 0.0
+        for k in range(m):
+            inner += mu[k] * g[k]
+        for p in range(P):
+            outer += box * abs(v[p]) - b[p] * v[p]
+        stalled += 1
+        if inner + outer < best:
+            if inner + outer < 0.99 * best:
+                stalled = 0
+            best = inner + outer
+            best_mu = mu.copy()
+            best_b = b.copy()
+        if best <= tolerance or rounds >= budget or stalled > m + 50:
+            break
+        rounds += 1
+        if inner <= max(0.1 * outer, 0.1 * tolerance):  # 2
+            centre = b.copy()
+            soft = max(0.1 * soft, _HARDEST * unit)
+            _combine(Q, S, mu, g, v)
+            _see(a, S, v, centre, soft, box, b, g)
+        size, lowest = 0, g.argmin()  # 3
+        for k in range(m):
+            if mu[k] > 0.0 or (settled and k == lowest):
+                free[size] = k
+                size += 1
+        if not _newton(Q, S, g, free[:size], v, centre, soft, box, scale, mu, d):
+            if not _pair(Q, S, g, b, soft, box, scale, mu, d):
+                settled = True
+                continue  # optimal for these centres
+        cap, hit, slope, curvature = np.inf, -1, 0.0, 0.0  # 4
+        _combine(Q, S, d, Qd, dv)
+        for k in range(m):
+            slope += g[k] * d[k]
+            curvature += d[k] * Qd[k]
+            if d[k] < 0.0 and -mu[k] / d[k] < cap:
+                cap = -mu[k] / d[k]
+                hit = k
+        t = _step(slope, max(curvature, 0.0), v, dv, centre, b, soft, box, cap)
+        total = 0.0
+        for k in range(m):
+            mu[k] = max(mu[k] + t * d[k], 0.0)
+            if t >= cap and k == hit:
+                mu[k] = 0.0
+            total += mu[k]
+        for k in range(m):
+            mu[k] /= total
+        settled = t < cap
+    return best_mu, best_b, rounds
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _combine(Q: Floats, S: Floats, x: Floats, Qx: Floats, v: Floats) -> None:
+    """Q x and S'x in place, for x that is mostly zero."""
+    Qx.fill(0.0)
+    v.fill(0.0)
+    for k in range(x.size):
+        if x[k] != 0.0:
+            for j in range(x.size):
+                Qx[j] += x[k] * Q[k, j]
+            for p in range(v.size):
+                v[p] += x[k] * S[k, p]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _see(
+    a: Floats, S: Floats, v: Floats, centre: Floats, soft: float, box: float, b: Floats, g: Floats
+) -> None:
+    """The biases at v, and the gradient Q mu - a + S b from Q mu, in place."""
+    for p in range(v.size):
+        b[p] = min(box, max(-box, centre[p] + v[p] / soft))
+    for k in range(a.size):
+        g[k] -= a[k]
+        for p in range(v.size):
+            g[k] += S[k, p] * b[p]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _newton(
+    Q: Floats,
+    S: Floats,
+    g: Floats,
+    free: Indices,
+    v: Floats,
+    centre: Floats,
+    soft: float,
+    box: float,
+    scale: float,
+    mu: Floats,
+    d: Floats,
+) -> bool:
+    """Newton's direction over the free planes, in sum zero; False if there is none along which mu can move."""
+    r = free.size
+    H = np.empty((r, r))
+    for i in range(r):
+        for j in range(i, r):
+            # a multiple of 11' changes nothing where sum d = 0, and makes the flat plane's zero row definite
+            H[i, j] = Q[free[i], free[j]] + scale
+        H[i, i] += _RIDGE * scale
+    column = np.empty(r)
+    for p in range(v.size):
+        if abs(centre[p] + v[p] / soft) < box:
+            for i in range(r):
+                column[i] = S[free[i], p]
+            for i in range(r):
+                tilt = column[i] / soft
+                if tilt != 0.0:
+                    for j in range(i, r):
+                        H[i, j] += tilt * column[j]
+    # Cholesky H = U'U by rows, and both forward solves on the way: the inner loops run along memory
+    x, y = np.empty(r), np.empty(r)
+    for i in range(r):
+        x[i], y[i] = -g[free[i]], 1.0
+    for k in range(r):
+        if not H[k, k] > 1e-3 * _RIDGE * scale:
+            return False
+        root = 1.0 / np.sqrt(H[k, k])
+        for j in range(k, r):
+            H[k, j] *= root
+        x[k] *= root
+        y[k] *= root
+        for i in range(k + 1, r):
+            factor = H[k, i]
+            x[i] -= factor * x[k]
+            y[i] -= factor * y[k]
+            for j in range(i, r):
+                H[i, j] -= factor * H[k, j]
+    sum_x, sum_y = 0.0, 0.0
+    for k in range(r - 1, -1, -1):
+        for j in range(k + 1, r):
+            x[k] -= H[k, j] * x[j]
+            y[k] -= H[k, j] * y[j]
+        x[k] /= H[k, k]
+        y[k] /= H[k, k]
+        sum_x += x[k]
+        sum_y += y[k]
+    slope, blocked, bounded = 0.0, False, False
+    d.fill(0.0)
+    for i in range(r):
+        k = free[i]
+        d[k] = x[i] - sum_x / sum_y * y[i]
+        slope += g[k] * d[k]
+        bounded = bounded or d[k] < 0.0
+        blocked = blocked or (d[k] < 0.0 and mu[k] <= 0.0)
+    return slope < 0.0 and bounded and not blocked
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pair(
+    Q: Floats, S: Floats, g: Floats, b: Floats, soft: float, box: float, scale: float, mu: Floats, d: Floats
+) -> bool:
+    """Move weight to the most violated plane from the one where it gains most; False if nothing is violated."""
+    into = g.argmin()
+    out, gain = -1, 0.0
+    for k in range(mu.size):
+        fall = g[k] - g[into]
+        if mu[k] > 0.0 and fall > 0.0:
+            curvature = Q[into, into] + Q[k, k] - 2.0 * Q[into, k]
+            for p in range(b.size):
+                if abs(b[p]) < box:
+                    curvature += (S[into, p] - S[k, p]) ** 2 / soft
+            step = min(fall / max(curvature, 1e-12 * scale), mu[k])
+            if step * (fall - 0.5 * step * curvature) > gain:
+                gain = step * (fall - 0.5 * step * curvature)
+                out = k
+    d.fill(0.0)
+    if out >= 0:
+        d[into] = 1.0
+        d[out] = -1.0
+    return out >= 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _step(
+    slope: float,
+    curvature: float,
+    v: Floats,
+    dv: Floats,
+    centre: Floats,
+    b: Floats,
+    soft: float,
+    box: float,
+    cap: float,
+) -> float:
+    """The minimiser on [0, cap] along a line: the root of a rising, piecewise linear derivative."""
+    low, high, t = 0.0, cap, cap
+    for _ in range(60):
+        derivative, second = slope + t * curvature, curvature
+        for p in range(v.size):
+            raw = centre[p] + (v[p] + t * dv[p]) / soft
+            derivative += dv[p] * (min(box, max(-box, raw)) - b[p])
+            if abs(raw) < box:
+                second += dv[p] * dv[p] / soft
+        if derivative <= 0.0:
+            if t >= cap:
+                break
+            low = t
+        else:
+            high = t
+        if abs(derivative) <= -1e-12 * slope or high - low <= 1e-15 * high:
+            break
+        t = t - derivative / second if second > 0.0 else low
+        if not low < t < high:
+            t = 0.5 * (low + high)
+    return t
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def certify(
+    G: Floats, a: Floats, S: Floats, C: float, box: float, multipliers: Floats, bias: Floats
+) -> tuple[float, float]:
+    """The primal value (E5) and the dual value (E6) at a feasible pair; rounding may not lift the second above."""
+    m, P = S.shape
+    Gl, v = np.empty(m), np.empty(P)
+    _combine(G, S, multipliers, Gl, v)
+    quadratic, linear, slack, tilt = 0.0, 0.0, 0.0, 0.0
+    for k in range(m):
+        quadratic += 0.5 * multipliers[k] * Gl[k]
+        linear += a[k] * multipliers[k]
+        height = a[k] - Gl[k]
+        for p in range(P):
+            height -= S[k, p] * bias[p]
+        slack = max(slack, height)
+    for p in range(P):
+        tilt += abs(v[p])
+    value = quadratic + C * slack
+    return value, min(value, linear - quadratic - box * tilt)

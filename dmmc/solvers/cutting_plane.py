@@ -1,0 +1,241 @@
+"""Cutting-plane MMC (papers 000 and 001): CCCP inside or outside a cutting plane.
+
+Labels are taken from the hyperplanes; with labels fixed the loss is convex and bounded from below by planes (E4, E8),
+each cut at one point by one pass over the data. The master (E6) gives the lowest point over the planes.
+
+*Outside* (003's order): planes until the gap of the convex problem is small, then labels again. The objective never
+rises. *Inside* (000's order): labels again after every master, until they settle, then the next plane; planes keep the
+rows they were cut with. When labels change at a few rows, only those rows move the planes.
+
+Restarts are runs side by side: one read of the data serves them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc import master, passes
+from dmmc.geometry import Geometry
+from dmmc.kernels import Table
+from dmmc.master import Planes
+from dmmc.passes import Answer, ByScores, Hyperplanes, Labelling, Request, Sweep
+
+Array = NDArray[Any]
+Oracle = Callable[[Callable[..., Any], Any], Any]
+
+IDLE_ROUNDS = 15
+SETTLED = 1e-3
+"""CCCP inside ends when the working set's objective falls by less than this fraction."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """(E2) for K = 1, (E7) for K = k > 2, on centred and scaled rows."""
+
+    n_clusters: int
+    C: float
+    balance: float
+    epsilon: float
+    inside: bool
+    lowest: float
+    """Least weight of a cluster, as a fraction of all rows (0: no bound)."""
+    highest: float
+    geometry: Geometry
+    table: Table
+    wide: bool
+    """Whether hyperplanes are scored side by side; fixed for a fit, as it decides the last bits of the scores."""
+
+    @property
+    def K(self) -> int:
+        """Hyperplanes a run: one for two clusters, else one a cluster."""
+        return 1 if self.n_clusters == 2 else self.n_clusters
+
+    @property
+    def box(self) -> float:
+        """Bound of each bias (E1); with k biases a common shift is free."""
+        return self.balance if self.K == 1 else self.balance / 2
+
+
+class Point(NamedTuple):
+    """Hyperplanes on centred rows, and what they cost."""
+
+    W: Array
+    b: Array
+    price: Array
+    value: float
+
+
+class Run(NamedTuple):
+    """One restart: all that is needed to go on."""
+
+    index: int
+    planes: Planes
+    labelling: Labelling
+    at: Point
+    """Where the next plane is cut; its value is the master's lower estimate there."""
+    relabel: bool
+    best: Point
+    """Lowest J seen."""
+    leader: Point
+    """Lowest J_y seen for the labels y of this round (outside)."""
+    opened: float
+    """J where this round's labels were taken (outside)."""
+    bound: float
+    """Certified lower bound of min J_y for the current labels."""
+    counts: Array
+    flips: float
+    rounds: int
+    done: bool
+
+
+class State(NamedTuple):
+    """All runs."""
+
+    runs: tuple[Run, ...]
+
+
+class CuttingPlane:
+    """The solver: `init`, `step`, `done`, `report`.
+
+    Parameters
+    ----------
+    problem : Problem
+    oracle : a pass and its params to the sum over all rows
+    """
+
+    def __init__(self, problem: Problem, oracle: Oracle) -> None:
+        self.problem = problem
+        self.oracle = oracle
+
+    def init(self, labellings: list[Labelling], d: int) -> State:
+        """Start each run from its labels with the all-ones plane, the one cut at w = 0."""
+        K = self.problem.K
+        origin = Point(np.zeros((K, d)), np.zeros(K), np.zeros(K), np.inf)
+        return State(tuple(
+            Run(index, Planes.empty(K, d), labelling, origin, False, origin, origin, np.inf, -np.inf,
+                np.zeros(self.problem.n_clusters), 0.0, 0, False)
+            for index, labelling in enumerate(labellings)
+        ))
+
+    def done(self, state: State) -> bool:
+        """All runs have ended."""
+        return all(run.done for run in state.runs)
+
+    def report(self, state: State) -> dict[str, Any]:
+        """The best run's objective, and the gap of the convex problem it is in."""
+        best = min(state.runs, key=lambda run: run.best.value)
+        return {
+            "objective": best.best.value,
+            "gap": best.leader.value - best.bound,
+            "planes": best.planes.size,
+            "flips": best.flips,
+            "runs": sum(not run.done for run in state.runs),
+        }
+
+    def step(self, state: State) -> State:
+        """One pass for all runs that are not done, then one master each."""
+        active = [run for run in state.runs if not run.done]
+        params = Sweep(tuple(self._request(run) for run in active), self.problem.table, self.problem.wide)
+        answers = self.oracle(passes.sweep, params)
+        advance = self._inside if self.problem.inside else self._outside
+        went = {run.index: advance(run, answer) for run, answer in zip(active, answers, strict=True)}
+        return State(tuple(went.get(run.index, run) for run in state.runs))
+
+    def _request(self, run: Run) -> Request:
+        planes = self.problem.geometry.raw(run.at.W, run.at.b, run.at.price)
+        return Request(
+            run.index, planes, run.labelling, run.relabel, run.planes.points, run.planes.offsets, self.problem.inside
+        )
+
+    # ------------------------------------------------------------------------------------ what both orders do
+
+    def _received(self, run: Run, answer: Answer) -> tuple[Run, float]:
+        """Take in a pass: labels and planes as they are now, and the objective at the point it was made at."""
+        p = self.problem
+        total = p.geometry.total
+        value = 0.5 * float(np.sum(run.at.W**2)) + p.C * float(answer.at.risk) / total
+        planes = run.planes
+        if run.relabel:
+            moved = answer.moved
+            if answer.flips and planes.size:
+                m, K = planes.tilts.shape
+                slopes = p.geometry.centred(moved.weighted, moved.tilt).reshape(m, -1)
+                planes = planes.moved(
+                    planes.intercepts + moved.intercept / total,
+                    planes.slopes + slopes,
+                    planes.tilts + moved.tilt.reshape(m, K) / total,
+                )
+            at = p.geometry.raw(run.at.W, run.at.b, run.at.price)
+            run = run._replace(labelling=ByScores(at, p.wide), rounds=run.rounds + 1)
+        run = run._replace(planes=planes, counts=answer.at.counts / total, flips=answer.flips)
+        return run, value
+
+    def _with_cut(self, run: Run, answer: Answer) -> Run:
+        """The plane at this point joins the working set."""
+        p = self.problem
+        total = p.geometry.total
+        at = p.geometry.raw(run.at.W, run.at.b)
+        slope = p.geometry.centred(answer.at.weighted, answer.at.tilt).ravel()
+        planes = run.planes.add(at.W, at.b, float(answer.at.intercept) / total, slope, answer.at.tilt / total)
+        return run._replace(planes=planes)
+
+    def _solved(self, run: Run) -> Run:
+        """The master's lowest point is where the next plane is cut; idle planes leave."""
+        p = self.problem
+        planes = run.planes
+        solved = master.solve(
+            planes.gram, planes.intercepts, planes.tilts, p.C, p.box, planes.multipliers, 0.01 * p.epsilon
+        )
+        planes = planes.solved(solved.multipliers, p.C)
+        W = planes.weights()
+        at = Point(W, solved.bias, np.zeros_like(solved.bias), solved.value)
+        return run._replace(planes=planes.drop_idle(IDLE_ROUNDS), at=at, bound=solved.lower_bound)
+
+    # ------------------------------------------------------------------------------------ 000's order: inside
+
+    def _inside(self, run: Run, answer: Answer) -> Run:
+        """CCCP on the working set until the labels settle, then the most violated constraint joins it."""
+        p = self.problem
+        first = run.planes.size == 0
+        estimate = run.at.value
+        run, value = self._received(run, answer)
+        if first:
+            return self._solved(self._with_cut(run, answer))._replace(relabel=True, opened=np.inf)
+        if value < run.best.value:
+            run = run._replace(best=run.at._replace(value=value))
+        run = run._replace(leader=run.at._replace(value=value))
+        fell = run.opened - estimate
+        settled = answer.flips == 0 or fell <= SETTLED * abs(estimate)
+        if settled:
+            if value - estimate <= p.C * p.epsilon:
+                return run._replace(done=True)
+            run = self._with_cut(run, answer)._replace(opened=np.inf)
+        else:
+            run = run._replace(opened=estimate)
+        return self._solved(run)
+
+    # ---------------------------------------------------------------------------------- 003's order: outside
+
+    def _outside(self, run: Run, answer: Answer) -> Run:
+        """Planes until the convex problem's gap is small against what it gained, then labels again."""
+        p = self.problem
+        relabelled = run.relabel
+        run, value = self._received(run, answer)
+        here = run.at._replace(value=value)
+        if relabelled:
+            run = run._replace(best=min(run.best, here, key=lambda point: point.value))
+            if answer.flips == 0 or run.opened - value <= 1e-4 * abs(value):
+                return run._replace(done=True)
+            run = run._replace(leader=here, opened=value, relabel=False)
+        else:
+            run = run._replace(leader=min(run.leader, here, key=lambda point: point.value))
+        run = self._solved(self._with_cut(run, answer))
+        gap = run.leader.value - run.bound
+        if gap <= max(p.C * p.epsilon, 0.5 * (run.opened - run.leader.value) if np.isfinite(run.opened) else 0.0):
+            run = run._replace(at=run.leader, relabel=True)
+        return run

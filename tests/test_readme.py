@@ -1,0 +1,67 @@
+"""What the README says is what happens."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dmmc import CuttingPlaneMMC
+
+
+@pytest.fixture
+def readme(repo: Path) -> str:
+    path = repo / "README.md"
+    if not path.is_file():
+        pytest.skip("readme: these tests need the checkout")
+    return path.read_text(encoding="utf-8")
+
+
+def commands(readme: str) -> list[str]:
+    return [
+        line
+        for block in re.findall(r"```sh\n(.*?)```", readme, flags=re.DOTALL)
+        for line in block.splitlines()
+    ]
+
+
+def test_ci_runs_the_test_command_of_the_readme(readme: str, repo: Path) -> None:
+    test_command = commands(readme)[1]
+    assert test_command.endswith("-m pytest")
+    script = repo / ".ci" / "run"
+    assert test_command in script.read_text(encoding="utf-8").splitlines()
+    assert os.access(script, os.X_OK)
+
+
+def test_the_first_command_needs_nothing_but_python_and_the_checkout(readme: str) -> None:
+    assert re.fullmatch(
+        r"python3 -m venv \.venv && \.venv/bin/pip install \. && \.venv/bin/python examples/digits\.py",
+        commands(readme)[0],
+    )
+
+
+def test_scripts_named_in_commands_exist(readme: str, repo: Path) -> None:
+    scripts = re.findall(r"\b((?:examples|benchmarks)/\w+\.py)", "\n".join(commands(readme)))
+    assert scripts
+    assert [name for name in scripts if not (repo / name).is_file()] == []
+
+
+def test_the_table_of_parameters_is_that_of_the_estimator(readme: str) -> None:
+    section = readme.split("## Parameters of `CuttingPlaneMMC`")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    documented = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(documented) == sorted(CuttingPlaneMMC().get_params())
+
+
+def test_the_digits_example_prints_both_methods(repo: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(repo / "examples" / "digits.py")], capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    figures = dict(re.findall(r"^(\S+) +(0\.\d+)", done.stdout, flags=re.MULTILINE))
+    assert set(figures) == {"k-means", "CuttingPlaneMMC"}
+    assert float(figures["CuttingPlaneMMC"]) > float(figures["k-means"])
