@@ -71,7 +71,12 @@ class Csr(NamedTuple):
 
         # scipy knows signed column numbers only, and uint32 is used only where int32 suffices
         columns = self.indices.view(f"i{self.indices.itemsize}")
-        return csr_array((self.data, columns, self.indptr), shape=(self.n_rows, self.n_features), copy=False)
+        kind = columns.dtype if len(self.data) <= np.iinfo(columns.dtype).max else np.dtype(np.int64)
+        # set one by one, as the constructor copies columns unlike indptr and parts of much larger arrays
+        matrix = csr_array((self.n_rows, self.n_features), dtype=self.data.dtype)
+        matrix.data, matrix.indices = self.data, columns.astype(kind, copy=False)
+        matrix.indptr = self.indptr.astype(kind, copy=False)
+        return matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,11 +361,12 @@ def _pairs(bounds: NDArray[np.int64]) -> list[tuple[int, int]]:
     return list(pairwise(bounds.tolist()))
 
 
-def _read_only(values: NDArray[Any] | Csr | None) -> NDArray[Any] | Csr | None:
+def _read_only(values: Any) -> Any:
     if values is None:
         return None
     if isinstance(values, Csr):
-        return Csr(*map(_read_only, values[:3]), values.n_features)  # type: ignore[arg-type, call-arg]
+        data, indices, indptr, n_features = values
+        return Csr(_read_only(data), _read_only(indices), _read_only(indptr), n_features)
     view = values.view()
     view.flags.writeable = False
     return view

@@ -1,6 +1,6 @@
 """The master: the small dual QP over cutting planes, and the working set of planes it is posed on.
 
-It sees no data: planes come in as numbers (E4, E8); multipliers, biases and a certified lower bound go out (E5, E6).
+It sees no data: planes come in as numbers (E4, E8); multipliers, biases and a certified lower bound go out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from .smo import ascend, certify
+from dmmc.smo import ascend, certify
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class Solved(NamedTuple):
 
 
 class _Scaled(NamedTuple):
-    """The dual (E6) over mu = lam / C, with the flat plane xi >= 0 as the last one: mu is on the unit simplex."""
+    """The dual (E6) divided by C, over mu = lam / C; the flat plane xi >= 0 is the last: sum mu = 1."""
 
     curvature: Floats
     intercepts: Floats
@@ -63,8 +63,8 @@ def solve(
 ) -> Solved:
     """Solve the master (E5) by its dual (E6), to a certified gap.
 
-    ``min 1/2 |w|^2 + C xi`` subject to ``xi >= 0``, ``xi >= a_k - z_k.w - s_k.b`` and ``|b_p| <= box`` has the dual
-    ``max a.lam - 1/2 lam'G lam - box sum_p |sum_k lam_k s_kp|`` over ``lam >= 0, sum lam <= C``.
+    ``min 1/2 |w|^2 + C xi`` subject to ``xi >= 0``, ``xi >= a_k - z_k.w - s_k.b``, ``|b_p| <= box`` has the
+    dual ``max a.lam - 1/2 lam'G lam - box sum_p |sum_k lam_k s_kp|`` over ``lam >= 0, sum lam <= C``.
 
     Parameters
     ----------
@@ -77,44 +77,41 @@ def solve(
     C : float
         Weight of the loss, above 0.
     box : float
-        Bound of the biases, at least 0: the balance beta of (E1) for P = 1, beta / 2 for P > 1, where a shift of all
-        biases is free and ``|b_p - b_q| <= beta`` is the same as ``|b_p| <= beta / 2``.
+        Bound of the biases, at least 0: the balance beta of (E1) for P = 1, and beta / 2 for P > 1, where a
+        shift of all biases is free and so ``|b_p - b_q| <= beta`` says the same as ``|b_p| <= beta / 2``.
     warm : array, optional
-        Multipliers to start from. Planes beyond its length start at 0; what is infeasible is clipped and scaled.
+        Multipliers to start from. Planes beyond its length start at 0; the infeasible is clipped or scaled.
     tolerance : float
         Done when ``value - lower_bound <= tolerance * C``.
 
     Returns
     -------
     Solved
-        Never an exception: if neither solver reaches the tolerance, the answer with the smaller certified gap.
+        If neither solver reaches the tolerance, the answer with the smaller certified gap; no exception.
     """
-    G = np.ascontiguousarray(gram, dtype=np.float64)
-    a = np.ascontiguousarray(intercepts, dtype=np.float64)
-    m = a.size
-    S = np.ascontiguousarray(tilts, dtype=np.float64).reshape(m, -1 if m else np.shape(tilts)[-1])
-    problem = _scaled(G, a, S, C, box)
+    problem = _scaled(gram, intercepts, tilts, C, box)
     # a gap below this is made of rounding errors
-    rounding = 1e-15 * (np.abs(a).max(initial=0.0) + problem.curvature.diagonal().max(initial=0.0))
-    mu, bias, _ = ascend(*problem, _start(warm, m, C), max(0.99 * tolerance, rounding), _BUDGET)
-    best = _certified(G, a, S, C, box, mu, bias, "smo")
+    rounding = 1e-15 * float(np.abs(problem.intercepts).max() + problem.curvature.diagonal().max())
+    start = _start(warm, problem.intercepts.size - 1, C)
+    mu, bias, _ = ascend(*problem, start, max(0.99 * tolerance, rounding), _BUDGET)
+    best = _certified(problem, C, mu, bias, "smo")
     if not best.value - best.lower_bound <= max(tolerance, 2.0 * rounding) * C:
         second = _fallback(problem)
         if second is not None:
-            other = _certified(G, a, S, C, box, *second, "piqp")
+            other = _certified(problem, C, *second, "piqp")
             if other.value - other.lower_bound < best.value - best.lower_bound:
                 best = other
     return best
 
 
-def _scaled(G: Floats, a: Floats, S: Floats, C: float, box: float) -> _Scaled:
-    """Divide the dual by C and append the flat plane."""
-    m = a.size
-    curvature = np.zeros((m + 1, m + 1))
-    np.multiply(G, C, out=curvature[:m, :m])
-    tilts = np.zeros((m + 1, S.shape[1]))
-    tilts[:m] = S
-    return _Scaled(curvature, np.append(a, 0.0), tilts, float(box))
+def _scaled(gram: ArrayLike, intercepts: ArrayLike, tilts: ArrayLike, C: float, box: float) -> _Scaled:
+    """Divide the dual by C and append the flat plane; fresh arrays, so numba compiles for one kind only."""
+    m, P = np.shape(tilts)
+    curvature, a, S = np.zeros((m + 1, m + 1)), np.zeros(m + 1), np.zeros((m + 1, P))
+    np.multiply(gram, C, out=curvature[:m, :m])
+    a[:m] = intercepts
+    S[:m] = tilts
+    return _Scaled(curvature, a, S, float(box))
 
 
 def _start(warm: ArrayLike | None, m: int, C: float) -> Floats:
@@ -123,28 +120,30 @@ def _start(warm: ArrayLike | None, m: int, C: float) -> Floats:
     if warm is not None:
         known = np.asarray(warm, dtype=np.float64)[:m]
         mu[: known.size] = np.maximum(known, 0.0) / C
-    mu /= max(1.0, mu.sum())
-    mu[m] = max(0.0, 1.0 - mu.sum())
+    total = float(mu.sum())
+    if total < 1.0 - 1e-12:  # less is rounding, and dust on the flat plane would block the first step
+        mu[m] = 1.0 - total
+    mu /= mu.sum()
     return mu
 
 
-def _certified(
-    G: Floats, a: Floats, S: Floats, C: float, box: float, mu: Floats, bias: Floats, solver: str
-) -> Solved:
-    """Make mu feasible, fix the gauge of the biases, and evaluate both sides on the problem as it was given."""
-    multipliers = C * np.maximum(mu[: a.size], 0.0)
-    multipliers *= min(1.0, C / max(multipliers.sum(), 1e-300))
-    bias = np.clip(bias, -box, box)
+def _certified(problem: _Scaled, C: float, mu: Floats, bias: Floats, solver: str) -> Solved:
+    """Make mu feasible, fix the gauge of the biases, evaluate both sides; the ridge has no part in it."""
+    mu = np.maximum(mu, 0.0)
+    mu /= max(1.0, mu.sum())
+    bias = np.clip(bias, -problem.box, problem.box)
     if bias.size > 1:
         bias -= bias.mean()
-    value, lower_bound = certify(G, a, S, C, box, multipliers, bias)
-    return Solved(multipliers, bias, value, lower_bound, solver)
+    value, dual = certify(*problem, mu, bias)
+    # weak duality holds up to rounding: a bound that is lower still is a bound
+    return Solved(C * mu[:-1], bias, C * value, C * min(dual, value), solver)
 
 
 def _fallback(problem: _Scaled) -> tuple[Floats, Floats] | None:
     """The same problem by an interior-point method; None if there is no such answer.
 
-    The term ``box |v_p|`` becomes ``box (u_p + u'_p)`` with ``v_p = u_p - u'_p``; the multiplier of that equation is b_p.
+    The term ``box |v_p|`` becomes ``box (u_p + u'_p)`` with ``v_p = u_p - u'_p``; b_p is that equation's
+    multiplier.
     """
     Q, a, S, box = problem
     m, P = S.shape
@@ -163,6 +162,7 @@ def _fallback(problem: _Scaled) -> tuple[Floats, Floats] | None:
         import piqp  # only a hard problem pays for this import
 
         solver: Any = piqp.DenseSolver()
+        solver.settings.eps_abs = solver.settings.eps_duality_gap_abs = 1e-10
         solver.setup(H, cost, A, np.eye(1 + P)[0], x_l=np.zeros(m + 2 * P))
         solver.solve()
         mu, bias = np.array(solver.result.x[:m]), np.array(solver.result.y[1:])
@@ -256,14 +256,22 @@ class Planes(NamedTuple):
         return self._replace(multipliers=weight, idle=np.where(weight > _CARRIES * C, 0, self.idle + 1))
 
     def drop_idle(self, rounds: int) -> Planes:
-        """Without the planes that carried no weight for `rounds` rounds or more; the freshest plane always stays."""
+        """Without the planes that carried no weight for `rounds` rounds or more; the last of all stays."""
         keep = self.idle < rounds
         if keep.all():
             return self
         if not keep.any():
             keep[np.flatnonzero(self.idle == self.idle.min())[-1]] = True
-        kept = Planes(*(field[keep] for field in self))
-        return kept._replace(gram=np.ascontiguousarray(kept.gram[:, keep]))
+        return Planes(
+            points=self.points[keep],
+            offsets=self.offsets[keep],
+            intercepts=self.intercepts[keep],
+            slopes=self.slopes[keep],
+            tilts=self.tilts[keep],
+            gram=self.gram[np.ix_(keep, keep)],
+            multipliers=self.multipliers[keep],
+            idle=self.idle[keep],
+        )
 
     def weights(self) -> Floats:
         """``w = Z' lam`` of (E6), as K hyperplanes in d dimensions."""

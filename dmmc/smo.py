@@ -1,8 +1,8 @@
-"""The master's own solver: a warm-started active-set method with steps of at most two kinds.
+"""The master's own solver: a warm-started active-set method.
 
-Newton's step over the planes that carry weight does nearly all the work; the most violating pair (SMO) always descends
-and is there for matrices on which Newton fails. Plain loops on small arrays, without BLAS: one input gives one
-answer at any thread count.
+Newton's step over the planes that carry weight does nearly all the work. The most violating pair (SMO) is
+there for matrices on which Newton fails: it always descends. Plain loops on small arrays and no BLAS, so one
+input gives one answer at any thread count.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ _HARDEST = 1e-5  # and the last: below it b = v / soft would be made of rounding
 def ascend(
     Q: Floats, a: Floats, S: Floats, box: float, start: Floats, tolerance: float, budget: int
 ) -> tuple[Floats, Floats, int]:
-    """Minimise ``1/2 mu'Q mu - a.mu + box |S'mu|_1`` over the unit simplex: (E6) divided by -C, flat plane included.
+    """Minimise ``1/2 mu'Q mu - a.mu + box |S'mu|_1`` over the unit simplex: the dual (E6), scaled.
 
-    The kinks of ``box |v|``, v = S'mu, are smoothed by a proximal term around the last biases, which is the method of
-    multipliers: ``max_b b.v - soft/2 |b - centre|^2`` over the box, attained at ``b = clip(centre + v / soft)``. Then
+    The kinks of ``box |v|``, v = S'mu, are smoothed by a proximal term around the last biases (the method of
+    multipliers): ``max_b b.v - soft/2 |b - centre|^2`` over the box, attained at ``clip(centre + v / soft)``.
+    In each round
 
-    1. the gradient at mu is minus the height of each plane, and gives the gap of the *unsmoothed* problem
-    2. where mu is good for these centres, the biases become the centres, and the smoothing shrinks
-    3. the lowest gradient enters the support if the support is settled, Newton's direction moves it
-    4. an exact line search, until a plane leaves or the minimum is reached
+    1. the gradient at mu, minus the height of each plane, gives the gap of the problem *without* smoothing
+    2. where mu is good enough for the centres, the biases become the centres and the smoothing shrinks
+    3. the most violated plane joins the support, if that is settled, and Newton's direction is found on it
+    4. an exact line search goes to the minimum, or to where the first plane loses its weight
 
     Parameters
     ----------
     Q, a, S : ndarrays of shape (m, m), (m,), (m, P)
-        C times the Gram matrix, the intercepts and the tilts of the planes, the last of which is flat: all zeros.
+        C times the Gram matrix, the intercepts and the tilts; the last plane is the flat one, all zeros.
     box : float
         Bound of the biases.
     start : ndarray of shape (m,)
@@ -66,41 +67,37 @@ def ascend(
     mu, best_mu = start.copy(), start
     b, best_b, centre = np.zeros(P), np.zeros(P), np.zeros(P)
     v, dv = np.empty(P), np.empty(P)
-    g, d, Qd = np.empty(m), np.empty(m), np.empty(m)
+    g, d = np.empty(m), np.empty(m)
+    Qmu, Qd = np.empty(m), np.empty(m)
     free = np.empty(m, np.int64)
-    best, rounds, stalled, settled = np.inf, 0, 0, True
+    best, rounds, stalled, settled = np.inf, 0, 0, False
     while True:
-        _combine(Q, S, mu, g, v)  # 1
-        _see(a, S, v, centre, soft, box, b, g)
+        _combine(Q, S, mu, Qmu, v)  # 1
+        _see(Qmu, a, S, mu, v, centre, soft, box, b, g)
         inner, outer = -g[g.argmin()], 0.0
-        for k in range(m):
-            inner += mu[k] * g[k]
         for p in range(P):
             outer += box * abs(v[p]) - b[p] * v[p]
-        stalled += 1
-        if inner + outer < best:
-            if inner + outer < 0.99 * best:
-                stalled = 0
-            best = inner + outer
-            best_mu = mu.copy()
-            best_b = b.copy()
+        gap = inner + outer
+        # the gap may rise while planes come and go, but not for longer than it takes to exchange them all
+        stalled = 0 if gap < 0.99 * best else stalled + 1
+        if gap < best:
+            best, best_mu, best_b = gap, mu.copy(), b.copy()
         if best <= tolerance or rounds >= budget or stalled > m + 50:
             break
         rounds += 1
         if inner <= max(0.1 * outer, 0.1 * tolerance):  # 2
             centre = b.copy()
-            soft = max(0.1 * soft, _HARDEST * unit)
-            _combine(Q, S, mu, g, v)
-            _see(a, S, v, centre, soft, box, b, g)
+            soft = max(0.3 * soft, _HARDEST * unit)
+            settled = False
+            _see(Qmu, a, S, mu, v, centre, soft, box, b, g)
         size, lowest = 0, g.argmin()  # 3
         for k in range(m):
             if mu[k] > 0.0 or (settled and k == lowest):
                 free[size] = k
                 size += 1
-        if not _newton(Q, S, g, free[:size], v, centre, soft, box, scale, mu, d):
-            if not _pair(Q, S, g, b, soft, box, scale, mu, d):
-                settled = True
-                continue  # optimal for these centres
+        found = _newton(Q, S, g, free[:size], v, centre, soft, box, scale, mu, d)
+        if not found and not _pair(Q, S, g, b, soft, box, scale, mu, d):
+            continue  # nothing is violated: it is the centres' turn
         cap, hit, slope, curvature = np.inf, -1, 0.0, 0.0  # 4
         _combine(Q, S, d, Qd, dv)
         for k in range(m):
@@ -137,15 +134,31 @@ def _combine(Q: Floats, S: Floats, x: Floats, Qx: Floats, v: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _see(
-    a: Floats, S: Floats, v: Floats, centre: Floats, soft: float, box: float, b: Floats, g: Floats
+    Qmu: Floats,
+    a: Floats,
+    S: Floats,
+    mu: Floats,
+    v: Floats,
+    centre: Floats,
+    soft: float,
+    box: float,
+    b: Floats,
+    g: Floats,
 ) -> None:
-    """The biases at v, and the gradient Q mu - a + S b from Q mu, in place."""
+    """The biases at v and the gradient Q mu - a + S b, in place.
+
+    The gradient is less its mean under mu, which no step in the simplex can see: so slopes keep their digits.
+    """
     for p in range(v.size):
         b[p] = min(box, max(-box, centre[p] + v[p] / soft))
+    mean = 0.0
     for k in range(a.size):
-        g[k] -= a[k]
+        g[k] = Qmu[k] - a[k]
         for p in range(v.size):
             g[k] += S[k, p] * b[p]
+        mean += mu[k] * g[k]
+    for k in range(a.size):
+        g[k] -= mean
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -162,7 +175,7 @@ def _newton(
     mu: Floats,
     d: Floats,
 ) -> bool:
-    """Newton's direction over the free planes, in sum zero; False if there is none along which mu can move."""
+    """Newton's direction over the free planes, in sum zero; False if mu cannot descend along it."""
     r = free.size
     H = np.empty((r, r))
     for i in range(r):
@@ -222,7 +235,7 @@ def _newton(
 def _pair(
     Q: Floats, S: Floats, g: Floats, b: Floats, soft: float, box: float, scale: float, mu: Floats, d: Floats
 ) -> bool:
-    """Move weight to the most violated plane from the one where it gains most; False if nothing is violated."""
+    """Weight for the most violated plane from where that gains most; False if nothing is violated."""
     into = g.argmin()
     out, gain = -1, 0.0
     for k in range(mu.size):
@@ -279,22 +292,19 @@ def _step(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def certify(
-    G: Floats, a: Floats, S: Floats, C: float, box: float, multipliers: Floats, bias: Floats
-) -> tuple[float, float]:
-    """The primal value (E5) and the dual value (E6) at a feasible pair; rounding may not lift the second above."""
+def certify(Q: Floats, a: Floats, S: Floats, box: float, mu: Floats, b: Floats) -> tuple[float, float]:
+    """The primal value (E5) at (w, b) and the dual value (E6) at mu, both divided by C."""
     m, P = S.shape
-    Gl, v = np.empty(m), np.empty(P)
-    _combine(G, S, multipliers, Gl, v)
+    Qmu, v = np.empty(m), np.empty(P)
+    _combine(Q, S, mu, Qmu, v)
     quadratic, linear, slack, tilt = 0.0, 0.0, 0.0, 0.0
     for k in range(m):
-        quadratic += 0.5 * multipliers[k] * Gl[k]
-        linear += a[k] * multipliers[k]
-        height = a[k] - Gl[k]
+        quadratic += 0.5 * mu[k] * Qmu[k]
+        linear += a[k] * mu[k]
+        height = a[k] - Qmu[k]
         for p in range(P):
-            height -= S[k, p] * bias[p]
+            height -= S[k, p] * b[p]
         slack = max(slack, height)
     for p in range(P):
         tilt += abs(v[p])
-    value = quadratic + C * slack
-    return value, min(value, linear - quadratic - box * tilt)
+    return quadratic + slack, linear - quadratic - box * tilt

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from itertools import pairwise, product
+from mmap import mmap
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -26,6 +27,9 @@ from dmmc.errors import InputError, InputTypeError
 
 READ_BYTES = 4 * 2**20
 """A thread reads about this much of a zarr array at a time, and at least one chunk of rows."""
+
+OWN_PAGES = 2**20
+"""Smaller arrays stay where they are, as a process may map only some 65,000 pieces of memory."""
 
 COLUMNS_OF_INT32 = 2**31 - 1
 
@@ -173,7 +177,8 @@ def _load_frame(frame: Any) -> Matrix:
     name = f"{type(frame).__name__} of shape {frame.shape}"
     check_shape(frame.shape, name)
     dtypes = list(frame.dtypes)
-    if hasattr(frame, "sparse") and all(type(dtype).__name__ == "SparseDtype" for dtype in dtypes):
+    # pandas offers `sparse` where all columns are; unless they leave out zeros they are dense to us
+    if hasattr(frame, "sparse") and all(dtype.fill_value == 0 for dtype in dtypes):
         rows: NDArray[Any] | Csr = _csr_of(frame.sparse.to_coo(), name)
     else:
         values = frame.to_numpy()
@@ -280,10 +285,10 @@ def _sorted_rows(csr: Csr) -> Csr:
     bands = [csr.cut(a, b).to_scipy() for a, b in pairwise(bounds)]
     if all(band.has_canonical_format for band in bands):
         return csr
-    copies = [band.copy() for band in bands]
-    for band in copies:
+    tidy = [band.copy() for band in bands]
+    for band in tidy:
         band.sum_duplicates()
-    return _stack(copies)
+    return _stack(tidy)
 
 
 def _stack(bands: list[Any]) -> Csr:
@@ -368,9 +373,9 @@ class _DaskChunks:
         if chunk.shape != shape:
             raise InputError(f"{name}: a chunk is of shape {chunk.shape}, dask promised {shape}.")
         if not np.can_cast(memory_dtype(chunk.dtype, name), self.dtype):
-            raise InputError(f"{name}: a chunk is of dtype {chunk.dtype}, dask promised {self.array.dtype}.")
+            raise InputError(f"{name}: a chunk is of dtype {chunk.dtype}, dask promised {self.dtype}.")
         if _is_sparse(chunk) and math.prod(shape):
-            self.sparse[place] = _csr_of(chunk, name).to_scipy().astype(self.dtype, copy=False)
+            self.sparse[place] = _in_own_pages(_csr_of(chunk, name).to_scipy().astype(self.dtype, copy=False))
         elif math.prod(shape):
             self._dense()[tuple(spans)] = as_numbers(_array_of(chunk), name)
         self.arrived.add(place)
@@ -394,7 +399,25 @@ class _DaskChunks:
         from scipy.sparse import hstack
 
         parts = [self.sparse.pop((i, j)) for j, size in enumerate(self.array.chunks[1]) if size]
-        return parts[0] if len(parts) == 1 else hstack(parts, format="csr")
+        return parts[0] if len(parts) == 1 else _in_own_pages(hstack(parts, format="csr"))
+
+
+def _in_own_pages(matrix: Any) -> Any:
+    """Move CSR rows to memory that goes back to the system the moment it is freed.
+
+    What the threads of dask allocate, malloc would keep for them: all chunks would stay until the end, as a
+    second copy of the matrix that is made of them.
+    """
+
+    def copy(array: NDArray[Any]) -> NDArray[Any]:
+        if array.nbytes < OWN_PAGES:
+            return array
+        pages = np.frombuffer(mmap(-1, array.nbytes), array.dtype)
+        pages[:] = array
+        return pages
+
+    matrix.data, matrix.indices = copy(matrix.data), copy(matrix.indices)
+    return matrix
 
 
 def _threads(n_jobs: int | None) -> int:

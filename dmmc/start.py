@@ -21,13 +21,16 @@ Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]
 
 SAMPLE_ROWS = 4096
-SAMPLE_NUMBERS = 8_000_000
-"""The sample has at most about this many numbers (32 MB of float32), and at least 20 rows a cluster."""
-TRIES = 10
-"""k-means++ seedings tried on the sample for each start."""
+SAMPLE_NUMBERS = 800_000
+"""The sample has at most about this many numbers, and at least 20 rows a cluster."""
+SEEDING = 100_000_000
+"""Numbers of the sample times clusters times seedings: small data can afford more of them (2 to 40)."""
+CENTRES = 20_000_000
+"""Numbers in the centres of all seedings."""
+SAMPLE_PASSES = 50
 LLOYD_PASSES = 20
 SETTLED = 1e-3
-"""Lloyd passes end when the inertia falls by less than this fraction."""
+"""Lloyd passes end when the variance explained by the centres grows by less than this fraction."""
 
 
 def sample_rows(dataset: Dataset, n_clusters: int, seed: int) -> Array:
@@ -43,21 +46,17 @@ def k_means(
 ) -> tuple[list[Labelling], Array]:
     """`n_starts` labellings by nearest centres, best inertia first, and their inertias.
 
-    1. on the sample: k-means++ and Lloyd, TRIES times a start, the best kept
+    1. on the sample: k-means++ and Lloyd several times a start, the best kept
     2. on all rows: Lloyd passes; all starts share each read
     """
     sample = geometry.apply(dataset.take(sample_rows(dataset, n_clusters, seed)))
     weight = _sample_weight(dataset, sample_rows(dataset, n_clusters, seed))
-    seeds = np.random.SeedSequence([seed, 2]).generate_state(n_starts * TRIES)
-    tries = [_on_sample(sample, weight, n_clusters, int(s)) for s in seeds]
-    centres = np.stack([
-        min(tries[start * TRIES : (start + 1) * TRIES], key=lambda found: found[0])[1] for start in range(n_starts)
-    ])
+    centres = np.stack([_seeded(sample, weight, n_clusters, [seed, 2, start]) for start in range(n_starts)])
     offset = np.zeros(dataset.n_features) if isinstance(sample, np.ndarray) else geometry.mean / geometry.unit
-    inertia = np.full(n_starts, np.inf)
+    inertia = np.ones(n_starts)
     for _ in range(LLOYD_PASSES):
         moved, value = _lloyd(centres - offset, oracle, geometry)
-        settled = bool(np.all(value >= inertia * (1 - SETTLED)))
+        settled = bool(np.all(inertia - value <= SETTLED * (1.0 - value)))
         centres, inertia = moved + offset, value
         if settled:
             break
@@ -72,25 +71,48 @@ def _sample_weight(dataset: Dataset, rows: Array) -> Array:
     return np.concatenate(weights)[rows]  # type: ignore[arg-type]
 
 
-def _on_sample(sample: Any, weight: Array, n_clusters: int, seed: int) -> tuple[float, Array]:
-    """k-means++ seeding and Lloyd on the sample: inertia (up to a constant) and centres."""
-    from sklearn.cluster import kmeans_plusplus
-
-    centres, _ = kmeans_plusplus(sample, n_clusters, sample_weight=weight, random_state=seed % 2**32)
-    centres = np.asarray(centres, np.float64)
-    last = np.inf
-    for _ in range(LLOYD_PASSES):
-        reach = (sample @ (2.0 * centres).T.astype(sample.dtype)) - (centres**2).sum(axis=1)
-        nearest = reach.argmax(axis=1)
-        inertia = -float(weight @ reach[np.arange(len(weight)), nearest])
-        if not inertia < last - SETTLED * abs(last):
+def _seeded(sample: Any, weight: Array, n_clusters: int, key: list[int]) -> Array:
+    """k-means++ and Lloyd on the sample, several seedings side by side; the centres with the least inertia."""
+    numbers = sample.nnz if hasattr(sample, "nnz") else sample.size
+    tries = min(SEEDING // (numbers * n_clusters), CENTRES // (n_clusters * sample.shape[1]))
+    centres = _plus_plus(sample, weight, n_clusters, int(np.clip(tries, 2, 40)), np.random.default_rng(key))
+    explained = np.full(len(centres), -np.inf)
+    each = np.arange(sample.shape[0])
+    for _ in range(SAMPLE_PASSES):
+        T, k, d = centres.shape
+        flat = centres.reshape(T * k, d)
+        reach = np.asarray(sample @ (2.0 * flat).T) - (flat**2).sum(axis=1)
+        nearest = reach.reshape(-1, T, k).argmax(axis=2) + k * np.arange(T)
+        before, explained = explained, weight @ np.take_along_axis(reach, nearest, axis=1)
+        if np.all(explained - before <= 1e-5 * np.abs(explained)):
             break
-        last = inertia
-        onehot = np.zeros((n_clusters, len(weight)), sample.dtype)
-        onehot[nearest, np.arange(len(weight))] = weight
-        mass = onehot.sum(axis=1)
-        centres = np.where(mass[:, None] > 0, (onehot @ sample) / np.maximum(mass, 1e-300)[:, None], centres)
-    return last, centres
+        onehot = np.zeros((T * k, len(each)), sample.dtype)
+        for t in range(T):
+            onehot[nearest[:, t], each] = weight
+        mass = onehot.sum(axis=1, dtype=np.float64)[:, None]
+        moved = np.where(mass > 0, np.asarray(onehot @ sample) / np.maximum(mass, 1e-300), flat)
+        centres = moved.reshape(T, k, d).astype(sample.dtype)
+    return np.asarray(centres[int(explained.argmax())], np.float64)
+
+
+def _plus_plus(sample: Any, weight: Array, n_clusters: int, tries: int, rng: np.random.Generator) -> Array:
+    """k-means++ seedings (tries, k, d): each next centre is drawn by weight times squared distance from the last ones."""
+    squares = sample.multiply(sample) if hasattr(sample, "multiply") else sample**2
+    norms = np.asarray(squares.sum(axis=1), np.float64).ravel()
+    chosen = np.empty((tries, n_clusters), int)
+    chosen[:, 0] = rng.choice(len(norms), tries, p=weight / weight.sum())
+    distance = np.full((len(norms), tries), np.inf)
+    for j in range(1, n_clusters):
+        last = chosen[:, j - 1]
+        product = sample @ sample[last].T
+        product = product.toarray() if hasattr(product, "toarray") else product
+        distance = np.minimum(distance, np.maximum(norms[:, None] + norms[last] - 2.0 * product, 0.0))
+        mass = np.cumsum(weight[:, None] * distance, axis=0)
+        drawn = rng.random(tries) * mass[-1]
+        chosen[:, j] = np.minimum((mass < drawn).sum(axis=0), len(norms) - 1)
+    rows = sample[chosen.ravel()]
+    rows = rows.toarray() if hasattr(rows, "toarray") else rows
+    return np.asarray(rows).reshape(tries, n_clusters, -1)
 
 
 def _lloyd(centres: Array, oracle: Oracle, geometry: Geometry) -> tuple[Array, Array]:
@@ -133,8 +155,7 @@ def principal(dataset: Dataset, oracle: Oracle, geometry: Geometry, n_clusters: 
     if not isinstance(sample, np.ndarray):
         shadow = shadow - directions @ (geometry.mean / geometry.unit)
     weight = np.ones(len(shadow))
-    seeds = np.random.SeedSequence([seed, 4]).generate_state(TRIES)
-    _, centres = min((_on_sample(shadow, weight, n_clusters, int(s)) for s in seeds), key=lambda found: found[0])
+    centres = _seeded(shadow, weight, n_clusters, [seed, 4])
     return ByScores(geometry.raw(2.0 * centres @ directions, -(centres**2).sum(axis=1)), wide=True)
 
 

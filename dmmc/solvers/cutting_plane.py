@@ -23,14 +23,21 @@ from dmmc import master, passes
 from dmmc.geometry import Geometry
 from dmmc.kernels import Table
 from dmmc.master import Planes
-from dmmc.passes import Answer, ByScores, Hyperplanes, Labelling, Request, Sweep
+from dmmc.passes import Answer, ByScores, Labelling, Request, Sweep
+from dmmc.solvers import prices
 
 Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]
 
 IDLE_ROUNDS = 15
-SETTLED = 1e-3
-"""CCCP inside ends when the working set's objective falls by less than this fraction."""
+SETTLED = 0.03
+"""CCCP inside is settled when a step lowers the working set's objective by less than this fraction."""
+PATIENCE = 50
+"""Passes inside without a lower objective after which a run goes on outside, where the objective never rises."""
+STALLED = 1e-3
+"""CCCP outside ends when a round lowers the objective by less than this fraction."""
+DYING = 0.01
+"""A cluster below this fraction of n / k is dying."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,8 @@ class Problem:
     """Least weight of a cluster, as a fraction of all rows (0: no bound)."""
     highest: float
     geometry: Geometry
+    sample: Any
+    """A few centred and scaled rows, from which a dying cluster is seeded again."""
     table: Table
     wide: bool
     """Whether hyperplanes are scored side by side; fixed for a fit, as it decides the last bits of the scores."""
@@ -78,6 +87,7 @@ class Run(NamedTuple):
     labelling: Labelling
     at: Point
     """Where the next plane is cut; its value is the master's lower estimate there."""
+    inside: bool
     relabel: bool
     best: Point
     """Lowest J seen."""
@@ -89,7 +99,11 @@ class Run(NamedTuple):
     """Certified lower bound of min J_y for the current labels."""
     counts: Array
     flips: float
-    rounds: int
+    waited: int
+    """Passes since the best point was found (inside)."""
+    repriced: bool
+    """Whether the labels about to be taken use prices found for this very point."""
+    reseeded: int
     done: bool
 
 
@@ -117,8 +131,11 @@ class CuttingPlane:
         K = self.problem.K
         origin = Point(np.zeros((K, d)), np.zeros(K), np.zeros(K), np.inf)
         return State(tuple(
-            Run(index, Planes.empty(K, d), labelling, origin, False, origin, origin, np.inf, -np.inf,
-                np.zeros(self.problem.n_clusters), 0.0, 0, False)
+            Run(
+                index=index, planes=Planes.empty(K, d), labelling=labelling, at=origin, inside=self.problem.inside,
+                relabel=False, best=origin, leader=origin, opened=np.inf, bound=-np.inf,
+                counts=np.zeros(self.problem.n_clusters), flips=0.0, waited=0, repriced=False, reseeded=0, done=False,
+            )
             for index, labelling in enumerate(labellings)
         ))
 
@@ -142,14 +159,21 @@ class CuttingPlane:
         active = [run for run in state.runs if not run.done]
         params = Sweep(tuple(self._request(run) for run in active), self.problem.table, self.problem.wide)
         answers = self.oracle(passes.sweep, params)
-        advance = self._inside if self.problem.inside else self._outside
-        went = {run.index: advance(run, answer) for run, answer in zip(active, answers, strict=True)}
+        went = {run.index: self._advance(run, answer) for run, answer in zip(active, answers, strict=True)}
         return State(tuple(went.get(run.index, run) for run in state.runs))
+
+    def _advance(self, run: Run, answer: Answer) -> Run:
+        run, value = self._received(run, answer)
+        if run.relabel:
+            remedy = self._remedy(run)
+            if remedy is not None:
+                return remedy
+        return (self._inside if run.inside else self._outside)(run, answer, value)
 
     def _request(self, run: Run) -> Request:
         planes = self.problem.geometry.raw(run.at.W, run.at.b, run.at.price)
         return Request(
-            run.index, planes, run.labelling, run.relabel, run.planes.points, run.planes.offsets, self.problem.inside
+            run.index, planes, run.labelling, run.relabel, run.planes.points, run.planes.offsets, run.inside
         )
 
     # ------------------------------------------------------------------------------------ what both orders do
@@ -171,9 +195,40 @@ class CuttingPlane:
                     planes.tilts + moved.tilt.reshape(m, K) / total,
                 )
             at = p.geometry.raw(run.at.W, run.at.b, run.at.price)
-            run = run._replace(labelling=ByScores(at, p.wide), rounds=run.rounds + 1)
+            run = run._replace(labelling=ByScores(at, p.wide))
         run = run._replace(planes=planes, counts=answer.at.counts / total, flips=answer.flips)
         return run, value
+
+    def _remedy(self, run: Run) -> Run | None:
+        """Labels out of bounds are taken again with prices; a dying cluster is seeded again; None if all is well."""
+        p = self.problem
+        if run.counts.min() < DYING / p.n_clusters and run.reseeded < 2 * p.n_clusters and p.lowest == 0 and p.K > 1:
+            return run._replace(at=self._seeded(run), reseeded=run.reseeded + 1, best=run.best._replace(value=np.inf))
+        off = prices.violated(run.counts, p.lowest, p.highest)
+        priced = bool(run.at.price.any())
+        if run.repriced or not (off or (priced and prices.stale(run.counts, run.at.price, p.lowest, p.highest))):
+            return None
+        planes = p.geometry.raw(run.at.W, run.at.b)
+        price = prices.find(self.oracle, planes, p.geometry.total, p.lowest, p.highest)
+        return run._replace(at=run.at._replace(price=price), repriced=True)
+
+    def _seeded(self, run: Run) -> Point:
+        """The largest cluster is split: the smallest one gets its rows that are nearer to an outlying row than to its mean."""
+        p = self.problem
+        W, b, price, _ = run.at
+        rows = p.sample if isinstance(p.sample, np.ndarray) else p.sample.toarray() - p.geometry.mean / p.geometry.unit
+        of = passes.largest(rows @ W.T + (b + price))
+        largest, smallest = int(run.counts.argmax()), int(run.counts.argmin())
+        members = rows[of == largest] if np.any(of == largest) else rows
+        mean = members.mean(axis=0)
+        far = np.linalg.norm(members - mean, axis=1)
+        seed = members[np.argsort(far, kind="stable")[int(0.9 * (len(far) - 1))]]
+        step = seed - mean
+        strength = 2.0 / max(float(step @ step), 1e-12)
+        W, b = W.copy(), b + price
+        W[smallest] = W[largest] + strength * step
+        b[smallest] = b[largest] - strength * float(step @ (seed + mean)) / 2
+        return Point(W, b, np.zeros_like(price), np.inf)
 
     def _with_cut(self, run: Run, answer: Answer) -> Run:
         """The plane at this point joins the working set."""
@@ -193,49 +248,59 @@ class CuttingPlane:
         )
         planes = planes.solved(solved.multipliers, p.C)
         W = planes.weights()
-        at = Point(W, solved.bias, np.zeros_like(solved.bias), solved.value)
-        return run._replace(planes=planes.drop_idle(IDLE_ROUNDS), at=at, bound=solved.lower_bound)
+        at = Point(W, solved.bias, run.at.price, solved.value)
+        return run._replace(
+            planes=planes.drop_idle(IDLE_ROUNDS), at=at, bound=solved.lower_bound, repriced=False
+        )
 
     # ------------------------------------------------------------------------------------ 000's order: inside
 
-    def _inside(self, run: Run, answer: Answer) -> Run:
+    def _inside(self, run: Run, answer: Answer, value: float) -> Run:
         """CCCP on the working set until the labels settle, then the most violated constraint joins it."""
         p = self.problem
-        first = run.planes.size == 0
+        if not run.relabel:
+            return self._solved(self._with_cut(run, answer))._replace(relabel=True)
+        here = run.at._replace(value=value)
         estimate = run.at.value
-        run, value = self._received(run, answer)
-        if first:
-            return self._solved(self._with_cut(run, answer))._replace(relabel=True, opened=np.inf)
-        if value < run.best.value:
-            run = run._replace(best=run.at._replace(value=value))
-        run = run._replace(leader=run.at._replace(value=value))
+        best = self._better(run, here)
+        run = run._replace(best=best, leader=here, waited=0 if best is here else run.waited + 1)
+        if run.waited >= PATIENCE:
+            return self._outwards(run)
         fell = run.opened - estimate
-        settled = answer.flips == 0 or fell <= SETTLED * abs(estimate)
-        if settled:
-            if value - estimate <= p.C * p.epsilon:
-                return run._replace(done=True)
-            run = self._with_cut(run, answer)._replace(opened=np.inf)
-        else:
-            run = run._replace(opened=estimate)
-        return self._solved(run)
+        closed = value - estimate <= p.C * p.epsilon
+        if closed and (run.flips == 0 or fell <= p.C * p.epsilon):
+            return run._replace(done=True)
+        if not closed and (run.flips == 0 or fell <= SETTLED * abs(estimate)):
+            return self._solved(self._with_cut(run, answer)._replace(opened=np.inf))
+        return self._solved(run._replace(opened=estimate))
+
+    def _outwards(self, run: Run) -> Run:
+        """Go on outside from the best point, with a working set of its own: its planes follow another rule."""
+        K, d = run.at.W.shape
+        return run._replace(
+            inside=False, at=run.best, relabel=True, planes=Planes.empty(K, d), opened=np.inf, repriced=False
+        )
 
     # ---------------------------------------------------------------------------------- 003's order: outside
 
-    def _outside(self, run: Run, answer: Answer) -> Run:
-        """Planes until the convex problem's gap is small against what it gained, then labels again."""
+    def _outside(self, run: Run, answer: Answer, value: float) -> Run:
+        """Planes until the convex problem's gap is small against what was gained, then labels again."""
         p = self.problem
-        relabelled = run.relabel
-        run, value = self._received(run, answer)
         here = run.at._replace(value=value)
-        if relabelled:
-            run = run._replace(best=min(run.best, here, key=lambda point: point.value))
-            if answer.flips == 0 or run.opened - value <= 1e-4 * abs(value):
+        if run.relabel:
+            run = run._replace(best=self._better(run, here))
+            if run.flips == 0 or run.opened - value <= STALLED * abs(value):
                 return run._replace(done=True)
             run = run._replace(leader=here, opened=value, relabel=False)
-        else:
-            run = run._replace(leader=min(run.leader, here, key=lambda point: point.value))
+        elif value < run.leader.value:
+            run = run._replace(leader=here)
         run = self._solved(self._with_cut(run, answer))
         gap = run.leader.value - run.bound
-        if gap <= max(p.C * p.epsilon, 0.5 * (run.opened - run.leader.value) if np.isfinite(run.opened) else 0.0):
-            run = run._replace(at=run.leader, relabel=True)
+        gained = run.opened - run.leader.value if np.isfinite(run.opened) else 0.0
+        if gap <= max(p.C * p.epsilon, 0.5 * gained):
+            run = run._replace(at=run.leader._replace(price=run.at.price), relabel=True)
         return run
+
+    def _better(self, run: Run, here: Point) -> Point:
+        """The lower of the best point and this one, if this one's clusters are all alive."""
+        return here if here.value < run.best.value and run.counts.min() >= DYING / self.problem.n_clusters else run.best
