@@ -87,7 +87,7 @@ def measure(dataset: Dataset, run: Callable[..., Iterable[Any]], scale: str) -> 
     found = list(run(passes.inspect, shift))
     for inspection in found:
         if inspection.nonfinite is not None:
-            _complain(dataset, inspection.nonfinite)
+            raise passes.not_finite(dataset, inspection.nonfinite)
     digest = hashlib.sha256(f"{dataset.n_rows} {dataset.n_features} {dataset.dtype.str}".encode())
     digest.update("".join(inspection.digest for inspection in found).encode())
     fingerprint = digest.hexdigest()
@@ -127,16 +127,6 @@ def _shift(dataset: Dataset) -> Array:
         return np.zeros(dataset.n_features)
     row = dataset.take(np.array([0]))[0].astype(np.float64)
     return np.where(np.isfinite(row), row, 0.0)
-
-
-def _complain(dataset: Dataset, where: tuple[int, int]) -> None:
-    row, column = where
-    value = dataset.take(np.array([row]))[[0], [column]]
-    what = "NaN" if np.isnan(np.asarray(value)).any() else "infinity"
-    raise InputError(
-        f"{dataset.name} contains {what} at row {row}, column {column}; every number must be finite "
-        "(no NaN, no infinity): impute or drop such rows first."
-    )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc import kernels
-from dmmc.data import Block, Csr
+from dmmc.data import Block, Csr, Dataset
+from dmmc.errors import InputError
 from dmmc.kernels import FROZEN, GIVEN, NEAREST, OWN, Sums, Table
 
 Array = NDArray[Any]
@@ -29,6 +30,28 @@ class Hyperplanes(NamedTuple):
 def scores(block: Block, planes: Hyperplanes) -> Array:
     """Decision values (m, K), prices included."""
     return kernels.scores(block.rows, planes.W, wide=len(planes.W) > 1) + (planes.b + planes.price)
+
+
+def checked_scores(block: Block, planes: Hyperplanes) -> Array | tuple[int, int]:
+    """As `scores`; where a row holds NaN or infinity, its place (row of the matrix, column) instead."""
+    values = block.rows.data if isinstance(block.rows, Csr) else block.rows
+    # a sum is not finite if a number is not, or (rarely) if it overflows
+    if values.dtype.kind == "f" and not np.isfinite(values.sum()):
+        bad = _first_nonfinite(block)
+        if bad is not None:
+            return bad
+    return scores(block, planes)
+
+
+def not_finite(dataset: Dataset, where: tuple[int, int]) -> InputError:
+    """The sentence about a number that is not finite."""
+    row, column = where
+    value = dataset.take(np.array([row]))[[0], [column]]
+    what = "NaN" if np.isnan(np.asarray(value, np.float64)).any() else "infinity"
+    return InputError(
+        f"{dataset.name} contains {what} at row {row}, column {column}; every number must be finite "
+        "(no NaN, no infinity): impute or drop such rows first."
+    )
 
 
 def largest(decision: Array) -> Array:

@@ -145,7 +145,7 @@ class CuttingPlane:
 
     def report(self, state: State) -> dict[str, Any]:
         """The best run's objective, and the gap of the convex problem it is in."""
-        best = min(state.runs, key=lambda run: run.best.value)
+        best = self.best(state)
         return {
             "objective": best.best.value,
             "gap": best.leader.value - best.bound,
@@ -153,6 +153,11 @@ class CuttingPlane:
             "flips": best.flips,
             "runs": sum(not run.done for run in state.runs),
         }
+
+    def best(self, state: State) -> Run:
+        """The run with the lowest objective; one that never had all clusters alive gives where it is."""
+        run = min(state.runs, key=lambda run: run.best.value)
+        return run if np.isfinite(run.best.value) else run._replace(best=run.at)
 
     def step(self, state: State) -> State:
         """One pass for all runs that are not done, then one master each."""

@@ -1,0 +1,272 @@
+"""Maximum margin clustering by cutting planes, any number of clusters (papers 000 and 001)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dmmc import start
+from dmmc.data import Dataset
+from dmmc.engine import Local
+from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError
+from dmmc.estimators.base import MAX_CLUSTERS, LinearClusterer, choice, number, one_blas_thread
+from dmmc.geometry import measure
+from dmmc.losses import LOSSES
+from dmmc.solvers import prices
+from dmmc.solvers.base import Callback, drive
+from dmmc.solvers.cutting_plane import CuttingPlane, Problem, Run
+
+Array = NDArray[Any]
+
+INITS = ("k-means", "pca", "random")
+
+
+class CuttingPlaneMMC(LinearClusterer):
+    """Clusters that a support vector machine would separate with the widest margin, found without labels.
+
+    Minimises `½|w|² + C mean(loss)` over hyperplanes and labels, on rows that are centred and scaled to a root mean
+    squared norm of 1 (implicitly: no copy of the data is made).
+
+    Parameters
+    ----------
+    n_clusters : int, 2 to 100
+    C : float or "auto"
+        Weight of the loss; "auto" is 30 for two clusters and 100 for more.
+    balance : float in [0, 1)
+        Bound on the mean decision value (for more than two clusters: on differences of biases).
+    min_size, max_size : float or None
+        Least and largest weight of a cluster, as fractions of n / n_clusters: a guard against collapse. 0 and None
+        switch them off. A bound that is active at the end is a warning.
+    order : "auto", "inside" or "outside"
+        CCCP inside the cutting plane (default for two clusters) or outside it (default for more).
+    epsilon : float
+        The gap at which a convex problem counts as solved, in units of C.
+    max_iter : int
+        Most passes over the data.
+    init : "k-means", "pca", "random" or labels
+        Where the search starts.
+    n_init : int or "auto"
+        Restarts; they share each read of the data, and the lowest objective wins. "auto" is 1, and 10 for "random".
+    scale : "auto", "standard" or "none"
+        Whether to put features on one scale; "auto" does where scales differ widely.
+    features : "raw"
+    random_state : int, RandomState or None
+    n_jobs : int or None
+        Threads; None is all cores. The result does not depend on it.
+    max_seconds : float or None
+        Stop after this time with the best so far.
+    callbacks : callable or sequence of callables
+        Called with each line of the history as it is made.
+
+    Attributes
+    ----------
+    labels_ : int32 array of n labels, what `predict` gives on the training rows; 0 is the largest cluster
+    coef_, intercept_ : hyperplanes in the coordinates of the raw rows
+    objective_ : float, the objective reached
+    gap_ : float, certified gap of the last convex problem
+    n_iter_ : int, passes made
+    history_ : list of dict, one a pass
+    choices_ : dict, what was chosen for this fit and why
+    n_features_in_, feature_names_in_
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 2,
+        *,
+        C: float | str = "auto",
+        balance: float = 0.03,
+        min_size: float = 0.1,
+        max_size: float | None = None,
+        order: str = "auto",
+        epsilon: float = 0.01,
+        max_iter: int = 1000,
+        init: str | ArrayLike = "k-means",
+        n_init: int | str = "auto",
+        scale: str = "auto",
+        features: str = "raw",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        max_seconds: float | None = None,
+        callbacks: Callback | Sequence[Callback] | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.C = C
+        self.balance = balance
+        self.min_size = min_size
+        self.max_size = max_size
+        self.order = order
+        self.epsilon = epsilon
+        self.max_iter = max_iter
+        self.init = init
+        self.n_init = n_init
+        self.scale = scale
+        self.features = features
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.max_seconds = max_seconds
+        self.callbacks = callbacks
+
+    def fit(
+        self, X: Any, y: object = None, sample_weight: ArrayLike | None = None, *, component: str | None = None
+    ) -> Self:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : numpy array, scipy sparse, frame, dask array, zarr array or group, or path of a zarr store
+        y : ignored
+        sample_weight : how much each row counts
+        component : path inside the store, for a zarr store
+        """
+        self._check_parameters()
+        seed = self._seed(self.random_state)
+        dataset = self._given(self._open(X, component, sample_weight))
+        with one_blas_thread():
+            with Local(dataset, self.n_jobs) as engine:
+                geometry, limited = measure(dataset, engine.rows, self.scale)
+            with Local(limited, self.n_jobs) as engine:
+                self._search(limited, engine, geometry, seed)
+        return self
+
+    def _search(self, dataset: Dataset, engine: Local, geometry: Any, seed: int) -> None:
+        k = self.n_clusters
+        init = self.init if isinstance(self.init, str) else "labels"
+        starts = self._starts(init)
+        problem = Problem(
+            n_clusters=k,
+            C=self._C(),
+            balance=float(self.balance),
+            epsilon=float(self.epsilon),
+            inside=self.order == "inside" or (self.order == "auto" and k == 2),
+            lowest=self.min_size / k,
+            highest=1.0 if self.max_size is None else self.max_size / k,
+            geometry=geometry,
+            sample=geometry.apply(dataset.take(start.sample_rows(dataset, k, seed))),
+            table=LOSSES["hinge"].table,
+            wide=k > 2 or starts > 1,
+        )
+        solver = CuttingPlane(problem, engine.run)
+        labellings = start.labellings(init, dataset, engine.run, geometry, k, starts, seed)
+        state, history, why = drive(
+            solver,
+            solver.init(labellings, dataset.n_features),
+            max_iter=self.max_iter,
+            max_seconds=self.max_seconds,
+            callbacks=self._callbacks(),
+        )
+        best = solver.best(state)
+        self.objective_ = best.best.value
+        self.gap_ = best.leader.value - best.bound
+        self.n_iter_ = len(history)
+        self.history_ = history
+        self.choices_ = {
+            "method": "cpmmc",
+            "C": problem.C,
+            "order": "inside" if problem.inside else "outside",
+            "init": init,
+            "n_init": starts,
+            "standardised": geometry.standardised,
+            "random_state": seed,
+            "fingerprint": geometry.fingerprint,
+            "ended": why,
+            "prices_folded_into_biases": bool(best.best.price.any()),
+            "reseeded": best.reseeded,
+        }
+        self._settle(geometry.raw(best.best.W, best.best.b, best.best.price), engine)
+        self._tell(best, why)
+
+    # ------------------------------------------------------------------------------------------------ parameters
+
+    def _C(self) -> float:
+        """30 keeps two clusters stable on a few hundred rows; k-wide objectives collapse below 100 (MATH.md, 8)."""
+        if not isinstance(self.C, str):
+            return float(self.C)
+        return 30.0 if self.n_clusters == 2 else 100.0
+
+    def _starts(self, init: str) -> int:
+        if init in ("labels", "pca"):
+            return 1  # there is only one such start
+        if not isinstance(self.n_init, str):
+            return int(self.n_init)
+        return 10 if init == "random" else 1
+
+    def _callbacks(self) -> Sequence[Callback]:
+        if self.callbacks is None:
+            return ()
+        return (self.callbacks,) if callable(self.callbacks) else self.callbacks
+
+    def _check_parameters(self) -> None:
+        number(
+            "n_clusters", self.n_clusters, f"a whole number of clusters, 2 to {MAX_CLUSTERS},", 2, MAX_CLUSTERS + 1,
+            whole=True,
+        )
+        if self.C != "auto":
+            number("C", self.C, 'a number above 0, or "auto",', np.nextafter(0.0, 1.0), np.inf)
+        number("balance", self.balance, "a number of at least 0 and below 1 (at 1, w = 0 costs nothing)", 0.0, 1.0)
+        number("min_size", self.min_size, "a fraction of n / n_clusters from 0 to 1", 0.0, np.nextafter(1.0, 2.0))
+        if self.max_size is not None:
+            number("max_size", self.max_size, "None, or a fraction of n / n_clusters of at least 1,", 1.0, np.inf)
+        choice("order", self.order, ("auto", "inside", "outside"))
+        number("epsilon", self.epsilon, "a number above 0", np.nextafter(0.0, 1.0), np.inf)
+        number("max_iter", self.max_iter, "a whole number of at least 1", 1, np.inf, whole=True)
+        if isinstance(self.init, str):
+            choice("init", self.init, INITS)
+        if self.n_init != "auto":
+            number("n_init", self.n_init, 'a whole number of at least 1, or "auto",', 1, np.inf, whole=True)
+        choice("scale", self.scale, ("auto", "standard", "none"))
+        choice("features", self.features, ("raw",))
+        if self.max_seconds is not None:
+            number("max_seconds", self.max_seconds, "None, or a number of seconds above 0,", 0.0, np.inf)
+        if not all(callable(callback) for callback in self._callbacks()):
+            raise InputError(f"callbacks is {self.callbacks!r}; a callable or a sequence of callables is wanted.")
+
+    def _given(self, dataset: Dataset) -> Dataset:
+        """Attach the labels that `init` gives, if it does."""
+        if isinstance(self.init, str):
+            return dataset
+        labels = np.asarray(self.init)
+        if labels.shape != (dataset.n_rows,) or labels.dtype.kind not in "iub":
+            raise InputError(
+                f"init is an array of shape {labels.shape} and dtype {labels.dtype}; one of {INITS} or "
+                f"{dataset.n_rows} whole-number labels are wanted."
+            )
+        bad = np.flatnonzero((labels < 0) | (labels >= self.n_clusters))
+        if len(bad):
+            raise InputError(
+                f"init[{bad[0]}] is {labels[bad[0]]}; labels from 0 to {self.n_clusters - 1} are wanted."
+            )
+        return dataset.with_columns(given=labels)
+
+    # ---------------------------------------------------------------------------------------------- what to say
+
+    def _tell(self, run: Run, why: str) -> None:
+        """Warn about whatever the user should know."""
+        k = self.n_clusters
+        counts = np.bincount(self.labels_, minlength=k)
+        said: list[tuple[str, type[Warning]]] = []
+        if why != "converged":
+            said.append((
+                f"stopped by {why}={getattr(self, why)} after {self.n_iter_} passes with a gap of {self.gap_:.3g} at "
+                f"objective {self.objective_:.4g}; the best hyperplanes so far were kept.",
+                ConvergenceWarning,
+            ))
+        if run.reseeded:
+            said.append((f"a dying cluster was seeded again {run.reseeded} time(s).", ClusteringWarning))
+        if run.best.price.any():
+            said.append((
+                f"a count bound (min_size={self.min_size}, max_size={self.max_size}) is active: cluster sizes "
+                f"{counts.tolist()}; its price is folded into the biases.",
+                ClusteringWarning,
+            ))
+        if (counts == 0).any():
+            said.append((
+                f"only {np.count_nonzero(counts)} of {k} clusters have rows; are there {k} distinct groups of rows?",
+                ClusteringWarning,
+            ))
+        for text, category in said:
+            warnings.warn(text, category, stacklevel=4)
