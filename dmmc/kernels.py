@@ -30,8 +30,10 @@ FAST = {"nogil": True, "cache": True, "fastmath": True}
 EXACT = {"nogil": True, "cache": True}
 
 TILE_ROWS = 128
-TILE_NUMBERS = 100_000
-"""A tile holds at most about this many numbers (400 kB of float32), so that it stays in the second-level cache."""
+WIDE_TILE = 640 * 1024
+"""Bytes of a tile that is scored with many hyperplanes: it stays in the second-level cache."""
+SINGLE_TILE = 512 * 1024
+"""Bytes of a tile that is scored with one hyperplane."""
 
 GIVEN, OWN, FROZEN, NEAREST = 0, 1, 2, 3
 """What decides a row's label and its piece of the loss.
@@ -76,9 +78,11 @@ class Scratch(NamedTuple):
     coef: Array
     """(H, T): weight of each row in each weighted sum."""
     rows: Array
+    """(H, T + 7): the rows that count, ..."""
     pulls: Array
+    """... and how much."""
     z: Array
-    """(d,): one hyperplane's sum over one tile."""
+    """(H, d): sums over the last rows, at most 128 (CSR: (1, H), the scores of a row)."""
 
 
 def compute_dtype(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
@@ -91,9 +95,10 @@ def compute_dtype(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
 
 @njit(**EXACT)
 def _piece(t, knots):
+    """Number of knots at or below t, without a branch that a processor could guess wrong."""
     p = 0
-    while p < knots.size and knots[p] <= t:
-        p += 1
+    for q in range(knots.size):
+        p += knots[q] <= t
     return p
 
 
@@ -104,11 +109,11 @@ def _binary_losses(F, m, i0, b, modes, labels, out, price, table, weight, coef, 
     for g in range(price.shape[0]):
         mode = modes[g]
         bias, lift = b[g], b[g] + price[g, 0]
-        tilt, intercept, risk, below, above = 0.0, 0.0, 0.0, 0.0, 0.0
+        tilt, intercept, risk, all_weight, above = 0.0, 0.0, 0.0, 0.0, 0.0
         for i in range(m):
             f = F[g, i] + bias
-            y = (1 if F[g, i] + lift >= 0.0 else 0) if mode == OWN else labels[g, i0 + i]
-            sign = 1.0 if y == 1 else -1.0
+            y = np.int64(F[g, i] + lift >= 0.0) if mode == OWN else np.int64(labels[g, i0 + i])
+            sign = 2.0 * y - 1.0
             t = abs(f) if mode == FROZEN else sign * f
             p = _piece(t, knots)
             omega = weight[i0 + i] if weight.size else 1.0
@@ -117,16 +122,14 @@ def _binary_losses(F, m, i0, b, modes, labels, out, price, table, weight, coef, 
             tilt += pull
             intercept += intercepts[p] * omega
             risk += (intercepts[p] + slopes[p] * t) * omega
-            if y == 1:
-                above += omega
-            else:
-                below += omega
+            all_weight += omega
+            above += omega * y
             if out.size:
                 out[g, i0 + i] = y
         sums.tilt[g] += tilt
         sums.intercept[g] += intercept
         sums.risk[g] += risk
-        sums.counts[g, 0] += below
+        sums.counts[g, 0] += all_weight - above
         sums.counts[g, 1] += above
 
 
@@ -201,87 +204,102 @@ def _losses(m, i0, b, K, modes, labels, out, price, table, weight, s, sums):
 # ------------------------------------------------------------------------------------------------- dense tiles
 
 
-@njit(**FAST)
-def _dot(x, w):
-    total = w.dtype.type(0)
-    for j in range(x.size):
-        total += w.dtype.type(x[j]) * w[j]
-    return total
+# Rows are named by index, never sliced: a slice counts references, which costs as much as a short row.
 
 
 @njit(**FAST)
-def _dots(x0, x1, w0, w1, w2, w3):
-    """Two rows with four hyperplanes: eight sums share each load."""
-    zero = w0.dtype.type(0)
+def _single_scores(X, i0, m, w, F):
+    """Scores of m rows with one hyperplane, four rows at a time."""
+    real = w.dtype.type
+    for i in range(0, m, 4):
+        p, q, r, t = i, min(i + 1, m - 1), min(i + 2, m - 1), min(i + 3, m - 1)
+        a, b, c, e = real(0), real(0), real(0), real(0)
+        for j in range(w.size):
+            a += real(X[i0 + p, j]) * w[j]
+            b += real(X[i0 + q, j]) * w[j]
+            c += real(X[i0 + r, j]) * w[j]
+            e += real(X[i0 + t, j]) * w[j]
+        F[0, p], F[0, q], F[0, r], F[0, t] = a, b, c, e
+
+
+@njit(**FAST)
+def _dots(X, i0, i, k, W, h, F):
+    """Rows i and k of a tile with four hyperplanes: eight sums share each load."""
+    zero = W.dtype.type(0)
     a0, a1, a2, a3 = zero, zero, zero, zero
     b0, b1, b2, b3 = zero, zero, zero, zero
-    for j in range(x0.size):
-        p, q = x0[j], x1[j]
-        a0 += p * w0[j]
-        a1 += p * w1[j]
-        a2 += p * w2[j]
-        a3 += p * w3[j]
-        b0 += q * w0[j]
-        b1 += q * w1[j]
-        b2 += q * w2[j]
-        b3 += q * w3[j]
-    return a0, a1, a2, a3, b0, b1, b2, b3
+    for j in range(W.shape[1]):
+        p, q = X[i0 + i, j], X[i0 + k, j]
+        a0 += p * W[h, j]
+        a1 += p * W[h + 1, j]
+        a2 += p * W[h + 2, j]
+        a3 += p * W[h + 3, j]
+        b0 += q * W[h, j]
+        b1 += q * W[h + 1, j]
+        b2 += q * W[h + 2, j]
+        b3 += q * W[h + 3, j]
+    F[h, i], F[h + 1, i], F[h + 2, i], F[h + 3, i] = a0, a1, a2, a3
+    F[h, k], F[h + 1, k], F[h + 2, k], F[h + 3, k] = b0, b1, b2, b3
 
 
 @njit(**FAST)
-def _tile_scores(tile, m, W, F):
-    """Scores of m rows, two at a time; W has a multiple of four hyperplanes (padded with zeros)."""
-    for h in range(0, W.shape[0], 4):
-        w0, w1, w2, w3 = W[h], W[h + 1], W[h + 2], W[h + 3]
-        for i in range(0, m, 2):
-            k = min(i + 1, m - 1)
-            a0, a1, a2, a3, b0, b1, b2, b3 = _dots(tile[i], tile[k], w0, w1, w2, w3)
-            F[h, i], F[h + 1, i], F[h + 2, i], F[h + 3, i] = a0, a1, a2, a3
-            F[h, k], F[h + 1, k], F[h + 2, k], F[h + 3, k] = b0, b1, b2, b3
+def _tile_scores(X, i0, m, W, F):
+    """Scores of m rows; W has a multiple of four hyperplanes (padded with zeros).
+
+    A few rows meet all hyperplanes before the next few: memory delivers those meanwhile.
+    """
+    for some in range(0, m, 8):
+        for h in range(0, W.shape[0], 4):
+            for i in range(some, min(some + 8, m), 2):
+                _dots(X, i0, i, min(i + 1, m - 1), W, h, F)
 
 
 @njit(**FAST)
-def _tile_sum(tile, rows, coef, count, z):
-    """z = sum of coef x over the listed rows, eight at a time."""
+def _add_rows(X, i0, rows, pulls, h, count, z):
+    """Add pull x over the listed rows to z[h], eight rows at a time; lists are filled up with pulls of 0.
+
+    A chain of multiply-adds, not a tree of products: it needs the fewest instructions.
+    """
     real = z.dtype.type
-    for j in range(z.size):
-        z[j] = 0
-    q = 0
-    while q + 8 <= count:
-        a0, a1, a2, a3 = coef[q], coef[q + 1], coef[q + 2], coef[q + 3]
-        a4, a5, a6, a7 = coef[q + 4], coef[q + 5], coef[q + 6], coef[q + 7]
-        x0, x1, x2, x3 = tile[rows[q]], tile[rows[q + 1]], tile[rows[q + 2]], tile[rows[q + 3]]
-        x4, x5, x6, x7 = tile[rows[q + 4]], tile[rows[q + 5]], tile[rows[q + 6]], tile[rows[q + 7]]
-        for j in range(z.size):
-            z[j] += ((a0 * real(x0[j]) + a1 * real(x1[j])) + (a2 * real(x2[j]) + a3 * real(x3[j]))) + (
-                (a4 * real(x4[j]) + a5 * real(x5[j])) + (a6 * real(x6[j]) + a7 * real(x7[j]))
-            )
-        q += 8
-    while q < count:
-        a0, x0 = coef[q], tile[rows[q]]
-        for j in range(z.size):
-            z[j] += a0 * real(x0[j])
-        q += 1
+    for q in range(0, count, 8):
+        a0, a1, a2, a3 = pulls[h, q], pulls[h, q + 1], pulls[h, q + 2], pulls[h, q + 3]
+        a4, a5, a6, a7 = pulls[h, q + 4], pulls[h, q + 5], pulls[h, q + 6], pulls[h, q + 7]
+        r0, r1, r2, r3 = i0 + rows[h, q], i0 + rows[h, q + 1], i0 + rows[h, q + 2], i0 + rows[h, q + 3]
+        r4, r5, r6, r7 = i0 + rows[h, q + 4], i0 + rows[h, q + 5], i0 + rows[h, q + 6], i0 + rows[h, q + 7]
+        for j in range(z.shape[1]):
+            total = z[h, j]
+            total += a0 * real(X[r0, j])
+            total += a1 * real(X[r1, j])
+            total += a2 * real(X[r2, j])
+            total += a3 * real(X[r3, j])
+            total += a4 * real(X[r4, j])
+            total += a5 * real(X[r5, j])
+            total += a6 * real(X[r6, j])
+            total += a7 * real(X[r7, j])
+            z[h, j] = total
+
+
+@njit(**EXACT)
+def _tile_sums(X, i0, m, s):
+    """Weighted sums of a tile, for each hyperplane over the rows that count."""
+    for h in range(s.z.shape[0]):
+        count = 0
+        for i in range(m):
+            s.rows[h, count] = i
+            s.pulls[h, count] = s.coef[h, i]
+            count += s.coef[h, i] != 0
+        for q in range(count, count + 7):
+            s.rows[h, q], s.pulls[h, q] = 0, 0
+        _add_rows(X, i0, s.rows, s.pulls, h, count, s.z)
 
 
 @njit(**FAST)
 def _flush(z, Z):
-    for j in range(z.size):
-        Z[j] += z[j]
-
-
-@njit(**EXACT)
-def _tile_sums(tile, m, s, sums):
-    for h in range(sums.weighted.shape[0]):
-        count = 0
-        for i in range(m):
-            if s.coef[h, i] != 0:
-                s.rows[count] = i
-                s.pulls[count] = s.coef[h, i]
-                count += 1
-        if count:
-            _tile_sum(tile, s.rows, s.pulls, count, s.z)
-            _flush(s.z, sums.weighted[h])
+    """Move the sums of at most 128 rows to float64."""
+    for h in range(z.shape[0]):
+        for j in range(z.shape[1]):
+            Z[h, j] += z[h, j]
+            z[h, j] = 0
 
 
 @njit(**FAST)
@@ -295,65 +313,129 @@ def _convert(X, i0, m, tile):
 def _dense_wide(X, W, b, K, modes, labels, out, price, table, weight, s, sums):
     """Any number of hyperplanes, rows in the compute type."""
     T = s.scores.shape[1]
+    summed = 0
     for i0 in range(0, X.shape[0], T):
         m = min(T, X.shape[0] - i0)
-        tile = X[i0 : i0 + m]
-        _tile_scores(tile, m, W, s.scores)
+        _tile_scores(X, i0, m, W, s.scores)
         _losses(m, i0, b, K, modes, labels, out, price, table, weight, s, sums)
-        _tile_sums(tile, m, s, sums)
+        if summed + m > TILE_ROWS:
+            _flush(s.z, sums.weighted)
+            summed = 0
+        _tile_sums(X, i0, m, s)
+        summed += m
+    _flush(s.z, sums.weighted)
 
 
 @njit(**EXACT)
 def _dense_wide_converted(X, W, b, K, modes, labels, out, price, table, weight, s, sums):
-    """As `_dense_wide`, for rows of another type: converted tile by tile."""
+    """As `_dense_wide`, for rows of another type, converted tile by tile."""
     T = s.scores.shape[1]
+    summed = 0
     for i0 in range(0, X.shape[0], T):
         m = min(T, X.shape[0] - i0)
         _convert(X, i0, m, s.tile)
-        _tile_scores(s.tile, m, W, s.scores)
+        _tile_scores(s.tile, 0, m, W, s.scores)
         _losses(m, i0, b, K, modes, labels, out, price, table, weight, s, sums)
-        _tile_sums(s.tile, m, s, sums)
+        if summed + m > TILE_ROWS:
+            _flush(s.z, sums.weighted)
+            summed = 0
+        _tile_sums(s.tile, 0, m, s)
+        summed += m
+    _flush(s.z, sums.weighted)
 
 
 @njit(**EXACT)
 def _dense_single(X, W, b, K, modes, labels, out, price, table, weight, s, sums):
-    """One hyperplane: at the speed of memory."""
+    """One hyperplane, at the speed of memory: rows are summed by eights, while the first-level cache still has them."""
     T = s.scores.shape[1]
     w = W[0]
+    count, summed = 0, 0
     for i0 in range(0, X.shape[0], T):
         m = min(T, X.shape[0] - i0)
-        for i in range(m):
-            s.scores[0, i] = _dot(X[i0 + i], w)
-        _losses(m, i0, b, K, modes, labels, out, price, table, weight, s, sums)
-        _tile_sums(X[i0 : i0 + m], m, s, sums)
-
-
-@njit(**FAST)
-def _add_bytes(x, sign, z):
-    if sign > 0:
-        for j in range(z.size):
-            z[j] += np.int16(x[j])
-    else:
-        for j in range(z.size):
-            z[j] -= np.int16(x[j])
-
-
-@njit(**EXACT)
-def _dense_single_bytes(X, W, b, K, modes, labels, out, price, table, weight, s, sums):
-    """One hyperplane, bytes, coefficients -1, 0, 1: the sum of 128 rows of bytes fits 16 bits."""
-    T = s.scores.shape[1]
-    w = W[0]
-    z = np.zeros(X.shape[1], np.int16)
-    for i0 in range(0, X.shape[0], T):
-        m = min(T, X.shape[0] - i0)
-        for i in range(m):
-            s.scores[0, i] = _dot(X[i0 + i], w)
+        _single_scores(X, i0, m, w, s.scores)
         _losses(m, i0, b, K, modes, labels, out, price, table, weight, s, sums)
         for i in range(m):
             if s.coef[0, i] != 0:
-                _add_bytes(X[i0 + i], s.coef[0, i], z)
-        _flush(z, sums.weighted[0])
-        z[:] = 0
+                s.rows[0, count] = i0 + i
+                s.pulls[0, count] = s.coef[0, i]
+                count += 1
+                if count == 8:
+                    _add_rows(X, 0, s.rows, s.pulls, 0, 8, s.z)
+                    count = 0
+                    summed += 8
+                    if summed == TILE_ROWS:
+                        _flush(s.z, sums.weighted)
+                        summed = 0
+    s.pulls[0, count:8] = 0
+    _add_rows(X, 0, s.rows, s.pulls, 0, count, s.z)
+    _flush(s.z, sums.weighted)
+
+
+@njit(**FAST)
+def _add_bytes(X, rows, count, z, h):
+    """z[h] += the listed rows, eight at a time."""
+    q = 0
+    while q + 8 <= count:
+        r0, r1, r2, r3 = rows[h, q], rows[h, q + 1], rows[h, q + 2], rows[h, q + 3]
+        r4, r5, r6, r7 = rows[h, q + 4], rows[h, q + 5], rows[h, q + 6], rows[h, q + 7]
+        for j in range(z.shape[1]):
+            z[h, j] += (
+                np.int16(X[r0, j]) + np.int16(X[r1, j]) + np.int16(X[r2, j]) + np.int16(X[r3, j])
+                + np.int16(X[r4, j]) + np.int16(X[r5, j]) + np.int16(X[r6, j]) + np.int16(X[r7, j])
+            )  # fmt: skip
+        q += 8
+    while q < count:
+        r0 = rows[h, q]
+        for j in range(z.shape[1]):
+            z[h, j] += np.int16(X[r0, j])
+        q += 1
+
+
+@njit(**FAST)
+def _subtract(z, Z):
+    for h in range(z.shape[0]):
+        for j in range(z.shape[1]):
+            Z[h, j] -= z[h, j]
+            z[h, j] = 0
+
+
+@njit(**EXACT)
+def _byte_sums(X, i0, m, s, plus, minus):
+    """Coefficients -1, 0, 1: rows are added up in 16 bits, those of either sign apart."""
+    for h in range(plus.shape[0]):
+        for sign in (1, -1):
+            count = 0
+            for i in range(m):
+                s.rows[h, count] = i0 + i
+                count += s.coef[h, i] == sign
+            _add_bytes(X, s.rows, count, plus if sign == 1 else minus, h)
+
+
+@njit(**EXACT)
+def _dense_bytes(X, W, b, K, modes, labels, out, price, table, weight, s, sums):
+    """Bytes with coefficients -1, 0, 1: the sum of 128 rows of bytes fits 16 bits."""
+    T = s.scores.shape[1]
+    w = W[0]
+    single = s.tile.size == 0
+    plus = np.zeros(sums.weighted.shape, np.int16)
+    minus = np.zeros(sums.weighted.shape, np.int16)
+    summed = 0
+    for i0 in range(0, X.shape[0], T):
+        m = min(T, X.shape[0] - i0)
+        if single:
+            _single_scores(X, i0, m, w, s.scores)
+        else:
+            _convert(X, i0, m, s.tile)
+            _tile_scores(s.tile, 0, m, W, s.scores)
+        _losses(m, i0, b, K, modes, labels, out, price, table, weight, s, sums)
+        if summed + m > TILE_ROWS:
+            _flush(plus, sums.weighted)
+            _subtract(minus, sums.weighted)
+            summed = 0
+        _byte_sums(X, i0, m, s, plus, minus)
+        summed += m
+    _flush(plus, sums.weighted)
+    _subtract(minus, sums.weighted)
 
 
 # ---------------------------------------------------------------------------------------------------- CSR rows
@@ -416,23 +498,23 @@ def _csr_wide(data, indices, indptr, Wt, b, K, modes, labels, out, price, table,
     H = Zt.shape[1]
     for i0 in range(0, n, T):
         m = min(T, n - i0)
-        _csr_scores(data, indices, indptr, i0, m, Wt, s.z, s.scores)
+        _csr_scores(data, indices, indptr, i0, m, Wt, s.z[0], s.scores)
         _losses(m, i0, b, K, modes, labels, out, price, table, weight, s, sums)
         for i in range(m):
             count = 0
             for h in range(H):
-                s.pulls[h] = s.coef[h, i]
+                s.pulls[0, h] = s.coef[h, i]
                 if s.coef[h, i] != 0:
-                    s.rows[count] = h
+                    s.rows[0, count] = h
                     count += 1
             for q in range(indptr[i0 + i], indptr[i0 + i + 1]):
                 v, j = float(data[q]), indices[q]
                 if 4 * count > H:
                     for h in range(H):
-                        Zt[j, h] += s.pulls[h] * v
+                        Zt[j, h] += s.pulls[0, h] * v
                 else:
                     for c in range(count):
-                        Zt[j, s.rows[c]] += s.pulls[s.rows[c]] * v
+                        Zt[j, s.rows[0, c]] += s.pulls[0, s.rows[0, c]] * v
 
 
 # ------------------------------------------------------------------------------------------ calls from Python
@@ -454,25 +536,34 @@ def _count(rows: Array | Csr) -> int:
     return rows.n_rows if isinstance(rows, Csr) else rows.shape[0]
 
 
+def _aligned(rows: int, columns: int, dtype: type[np.floating[Any]]) -> Array:
+    """Memory that starts at a cache line, so that vector loads do not straddle two."""
+    size = rows * columns * np.dtype(dtype).itemsize
+    raw = np.empty(size + 64, np.uint8)
+    first = -raw.ctypes.data % 64
+    return raw[first : first + size].view(dtype).reshape(rows, columns)
+
+
 def _padded(W: Array, dtype: type[np.floating[Any]]) -> Array:
     """Hyperplanes in the compute type, with rows of zeros up to a multiple of four."""
-    full = np.zeros((-(-len(W) // 4) * 4, W.shape[1]), dtype)
+    full = _aligned(-(-len(W) // 4) * 4, W.shape[1], dtype)
     full[: len(W)] = W
+    full[len(W) :] = 0
     return full
 
 
-def _tile_rows(d: int) -> int:
-    return int(np.clip(TILE_NUMBERS // d, 8, TILE_ROWS))
+def _tile_rows(row_bytes: int, tile_bytes: int) -> int:
+    return int(np.clip(tile_bytes // row_bytes // 8 * 8, 8, TILE_ROWS))
 
 
-def _scratch(T: int, d: int, H: int, dtype: type[np.floating[Any]], converted: bool) -> Scratch:
+def _scratch(T: int, H: int, dtype: type[np.floating[Any]], tile: tuple[int, int], z: tuple[int, int]) -> Scratch:
     return Scratch(
-        tile=np.empty((T if converted else 0, d), dtype),
+        tile=_aligned(*tile, dtype),
         scores=np.empty((H, T), dtype),
         coef=np.empty((H, T), dtype),
-        rows=np.empty(max(T, H), np.int64),
-        pulls=np.empty(max(T, H), dtype),
-        z=np.empty(d, dtype),
+        rows=np.zeros((H, T + 7), np.int64),
+        pulls=np.zeros((H, T + 7), dtype),
+        z=np.zeros(z, dtype),
     )
 
 
@@ -516,26 +607,30 @@ def losses(
     dtype = compute_dtype(parts[0].dtype)
     single = H == 1 and not wide
     sparse = isinstance(rows, Csr)
-    converted = not (sparse or single) and parts[0].dtype != dtype
     planes = W.reshape(H, d).astype(dtype) if single else _padded(W.reshape(H, d), dtype)
     sums = Sums(np.zeros((H, d)), np.zeros(H), np.zeros(G), np.zeros(G), np.zeros((G, max(K, 2))))
     out = np.empty((G, _count(rows)), np.int8) if keep else NO_LABELS
-    s = _scratch(_tile_rows(d), d, len(planes), dtype, converted)
+    if sparse:
+        s = _scratch(TILE_ROWS, len(planes), dtype, (0, 0), (1, len(planes)))
+    elif single:
+        s = _scratch(_tile_rows(d * rows.itemsize, SINGLE_TILE), 1, dtype, (0, 0), (1, d))
+    else:
+        T = _tile_rows(d * np.dtype(dtype).itemsize, WIDE_TILE)
+        s = _scratch(T, len(planes), dtype, (T, d), (H, d))
     omega = _frozen(NONE if weight is None else weight)
     lift = np.zeros((G, K)) if price is None else price
     common = (b.reshape(H), K, modes, labels, out, lift, table, omega)
     if sparse and not single:
         total = np.zeros((d, H))
-        s = s._replace(z=np.empty(len(planes), dtype))
         _csr_wide(*parts, np.ascontiguousarray(planes.T), *common, s, sums, total)
         return sums._replace(weighted=np.ascontiguousarray(total.T)), out
-    bytes_add = weight is None and parts[0].dtype == np.uint8 and np.isin(table.slopes, (-1.0, 0.0, 1.0)).all()
+    signs = weight is None and np.isin(table.slopes, (-1.0, 0.0, 1.0)).all()
     if sparse:
         kernel = _csr_single
-    elif single:
-        kernel = _dense_single_bytes if bytes_add else _dense_single
+    elif signs and parts[0].dtype == np.uint8:
+        kernel = _dense_bytes
     else:
-        kernel = _dense_wide_converted if converted else _dense_wide
+        kernel = _dense_single if single else _dense_wide if parts[0].dtype == dtype else _dense_wide_converted
     kernel(*parts, planes, *common, s, sums)
     return sums, out
 
@@ -543,14 +638,14 @@ def losses(
 @njit(**EXACT)
 def _dense_scores(X, W, wide, s, out):
     T = s.scores.shape[1]
+    w = W[0]
     for i0 in range(0, X.shape[0], T):
         m = min(T, X.shape[0] - i0)
         if wide:
             _convert(X, i0, m, s.tile)
-            _tile_scores(s.tile, m, W, s.scores)
+            _tile_scores(s.tile, 0, m, W, s.scores)
         else:
-            for i in range(m):
-                s.scores[0, i] = _dot(X[i0 + i], W[0])
+            _single_scores(X, i0, m, w, s.scores)
         for i in range(m):
             for h in range(out.shape[1]):
                 out[i0 + i, h] = s.scores[h, i]
@@ -563,7 +658,7 @@ def _csr_all_scores(data, indices, indptr, W, Wt, wide, s, out):
     for i0 in range(0, n, T):
         m = min(T, n - i0)
         if wide:
-            _csr_scores(data, indices, indptr, i0, m, Wt, s.z, s.scores)
+            _csr_scores(data, indices, indptr, i0, m, Wt, s.z[0], s.scores)
         else:
             for i in range(m):
                 s.scores[0, i] = _csr_dot(data, indices, indptr[i0 + i], indptr[i0 + i + 1], W[0])
@@ -581,11 +676,12 @@ def scores(rows: Array | Csr, W: Array, wide: bool = True) -> Array:
     planes = _padded(W, dtype) if wide else W.astype(dtype)
     out = np.empty((_count(rows), H))
     if isinstance(rows, Csr):
-        s = _scratch(TILE_ROWS, len(planes), len(planes), dtype, False)
+        s = _scratch(TILE_ROWS, len(planes), dtype, (0, 0), (1, len(planes)))
         by_feature = np.ascontiguousarray(planes.T) if wide else planes
         _csr_all_scores(*parts, planes, by_feature, wide, s, out)
     else:
-        _dense_scores(*parts, planes, wide, _scratch(_tile_rows(d), d, len(planes), dtype, wide), out)
+        T = _tile_rows(d * np.dtype(dtype).itemsize, WIDE_TILE)
+        _dense_scores(*parts, planes, wide, _scratch(T, len(planes), dtype, (T if wide else 0, d), (0, 0)), out)
     return out
 
 
@@ -624,10 +720,10 @@ def moments(rows: Array | Csr, shift: Array, weight: Array | None = None) -> tup
 
 
 @njit(**FAST)
-def _squared_distance(x, centre, inverse):
+def _squared_distance(X, i, centre, inverse):
     total = 0.0
-    for j in range(x.size):
-        v = (x[j] - centre[j]) * inverse[j]
+    for j in range(centre.size):
+        v = (X[i, j] - centre[j]) * inverse[j]
         total += v * v
     return total
 
@@ -635,7 +731,7 @@ def _squared_distance(x, centre, inverse):
 @njit(**EXACT)
 def _dense_distances(X, centre, inverse, out):
     for i in range(X.shape[0]):
-        out[i] = _squared_distance(X[i], centre, inverse)
+        out[i] = _squared_distance(X, i, centre, inverse)
 
 
 @njit(**EXACT)
@@ -670,12 +766,18 @@ def _csr_weighted_sum(data, indices, indptr, coef, Zt):
 
 @njit(**EXACT)
 def _dense_weighted_sum(X, coef, T, z, Z):
-    every = np.arange(T)
+    every = np.zeros((coef.shape[0], T + 7), np.int64)
+    pulls = np.zeros((coef.shape[0], T + 7), coef.dtype)
+    for h in range(coef.shape[0]):
+        every[h, :T] = np.arange(T)
     for i0 in range(0, X.shape[0], T):
         m = min(T, X.shape[0] - i0)
+        every[:, m:] = 0
+        pulls[:, :m] = coef[:, i0 : i0 + m]
+        pulls[:, m:] = 0
         for h in range(coef.shape[0]):
-            _tile_sum(X[i0 : i0 + m], every, coef[h, i0:], m, z)
-            _flush(z, Z[h])
+            _add_rows(X, i0, every, pulls, h, m, z)
+        _flush(z, Z)
 
 
 def weighted_sum(rows: Array | Csr, coef: Array) -> Array:
@@ -686,5 +788,5 @@ def weighted_sum(rows: Array | Csr, coef: Array) -> Array:
         return np.ascontiguousarray(total.T)
     dtype = compute_dtype(rows.dtype)
     total = np.zeros((coef.shape[1], rows.shape[1]))
-    _dense_weighted_sum(*_parts(rows), np.ascontiguousarray(coef.T, dtype), TILE_ROWS, np.empty(rows.shape[1], dtype), total)
+    _dense_weighted_sum(*_parts(rows), np.ascontiguousarray(coef.T, dtype), TILE_ROWS, np.zeros(total.shape, dtype), total)
     return total
