@@ -82,16 +82,16 @@ def fit(
     -------
     Run
     """
-    if not isinstance(method, str) or method not in METHODS:
+    if method not in METHODS:
         raise InputError(f"method is {method!r}; this version has {', '.join(METHODS)}.")
     estimator = METHODS[method]
     known = set(estimator().get_params())
     unknown = sorted(set(params) - known)
     if unknown:
-        raise InputError(f"{unknown[0]!r} is not a parameter of method {method!r}; it takes {', '.join(sorted(known))}.")
+        raise InputError(
+            f"{unknown[0]!r} is not a parameter of method {method!r}; it takes {', '.join(sorted(known))}."
+        )
     if progress is not None and "callbacks" not in params:
         params["callbacks"] = progress
-    model = estimator(
-        n_clusters, random_state=random_state, n_jobs=n_jobs, max_seconds=max_seconds, **params
-    )
+    model = estimator(n_clusters, random_state=random_state, n_jobs=n_jobs, max_seconds=max_seconds, **params)
     return Run(model.fit(source, sample_weight=sample_weight, component=component))

@@ -197,9 +197,7 @@ class Dataset:
             )
         if column.dtype.kind not in kinds:
             wanted = "numbers" if "f" in kinds else "whole numbers"
-            raise InputError(
-                f"{what} of dtype {column.dtype} were given for {self.name}: {wanted} are wanted."
-            )
+            raise InputError(f"{what} of dtype {column.dtype} were given for {self.name}: {wanted} are wanted.")
         return column
 
     def take(self, rows: ArrayLike) -> Any:
@@ -280,9 +278,7 @@ def open_dataset(source: object, component: str | None = None, n_jobs: int | Non
         (n_rows, n_features), dtype = rows.shape, rows.dtype
         bounds = block_bounds(n_rows, n_features, dtype.itemsize)
         parts = [rows[a:b] for a, b in _pairs(bounds)]
-    blocks = tuple(
-        Block(i, a, b, part) for i, ((a, b), part) in enumerate(zip(_pairs(bounds), parts, strict=True))
-    )
+    blocks = tuple(Block(i, a, b, part) for i, ((a, b), part) in enumerate(zip(_pairs(bounds), parts, strict=True)))
     return Dataset(
         name=matrix.name,
         n_rows=n_rows,

@@ -91,15 +91,15 @@ def measure(dataset: Dataset, run: Callable[..., Iterable[Any]], scale: str) -> 
     digest = hashlib.sha256(f"{dataset.n_rows} {dataset.n_features} {dataset.dtype.str}".encode())
     digest.update("".join(inspection.digest for inspection in found).encode())
     fingerprint = digest.hexdigest()
-    sample = _spread(dataset)                                                               # 2
+    sample = _spread(dataset)  # 2
     standardise = scale == "standard" or (scale == "auto" and sample.differs_widely)
     inverse = 1.0 / sample.spread if standardise else np.ones(dataset.n_features)
-    far = np.concatenate(list(run(passes.distances, (sample.centre, inverse))))            # 3
+    far = np.concatenate(list(run(passes.distances, (sample.centre, inverse))))  # 3
     dataset, limited = _limit(dataset, far)
     parts = [inspection.moments for inspection in found]
     if limited:
         shift = np.zeros(dataset.n_features) if dataset.is_sparse else sample.centre
-        parts = [passes.describe(block, shift) for block in dataset.blocks]                  # 4
+        parts = [passes.describe(block, shift) for block in dataset.blocks]  # 4
     total = sum(part.weight for part in parts)
     if not total > 0:
         raise InputError("the sample weights of all rows are 0; at least one row must count.")

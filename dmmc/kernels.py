@@ -45,14 +45,6 @@ NEAREST  the label is the largest score; the loss is minus that score (squared d
 """
 
 
-class Table(NamedTuple):
-    """A piecewise linear function of the margin: `intercepts[p] + slopes[p] * t`, p = number of knots <= t."""
-
-    knots: Array
-    intercepts: Array
-    slopes: Array
-
-
 class Sums(NamedTuple):
     """What rows add up to, for G groups of K hyperplanes each (k = max(K, 2) labels)."""
 
@@ -575,7 +567,7 @@ def losses(
     rows: Array | Csr,
     W: Array,
     b: Array,
-    table: Table,
+    table: tuple[Array, Array, Array],
     modes: Array,
     labels: Array = NO_LABELS,
     price: Array | None = None,
@@ -589,7 +581,7 @@ def losses(
     ----------
     rows : dense (m, d) or Csr
     W : (G, K, d) hyperplanes in raw coordinates, b : (G, K) biases
-    table : the loss of a margin
+    table : the loss of a margin, as `losses.Table`
     modes : (G,) of GIVEN, OWN, FROZEN or NEAREST
     labels : (G, m) int8, read for GIVEN and FROZEN
     price : (G, K), added to the scores when labels are taken (OWN)
@@ -624,7 +616,7 @@ def losses(
         total = np.zeros((d, H))
         _csr_wide(*parts, np.ascontiguousarray(planes.T), *common, s, sums, total)
         return sums._replace(weighted=np.ascontiguousarray(total.T)), out
-    signs = weight is None and np.isin(table.slopes, (-1.0, 0.0, 1.0)).all()
+    signs = weight is None and np.isin(table[2], (-1.0, 0.0, 1.0)).all()
     if sparse:
         kernel = _csr_single
     elif signs and parts[0].dtype == np.uint8:
@@ -788,5 +780,7 @@ def weighted_sum(rows: Array | Csr, coef: Array) -> Array:
         return np.ascontiguousarray(total.T)
     dtype = compute_dtype(rows.dtype)
     total = np.zeros((coef.shape[1], rows.shape[1]))
-    _dense_weighted_sum(*_parts(rows), np.ascontiguousarray(coef.T, dtype), TILE_ROWS, np.zeros(total.shape, dtype), total)
+    _dense_weighted_sum(
+        *_parts(rows), np.ascontiguousarray(coef.T, dtype), TILE_ROWS, np.zeros(total.shape, dtype), total
+    )
     return total

@@ -7,12 +7,18 @@ its pieces as a frozen dataclass and put it into `LOSSES`; `tests/test_losses.py
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dmmc.kernels import Table
+
+class Table(NamedTuple):
+    """A piecewise linear function of the margin: `intercepts[p] + slopes[p] * t`, p = number of knots <= t."""
+
+    knots: NDArray[np.float64]
+    intercepts: NDArray[np.float64]
+    slopes: NDArray[np.float64]
 
 
 @dataclass(frozen=True)

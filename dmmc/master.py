@@ -220,9 +220,7 @@ class Planes(NamedTuple):
         """How many planes there are (``len`` of a named tuple counts its fields)."""
         return self.intercepts.size
 
-    def add(
-        self, point: ArrayLike, offset: ArrayLike, intercept: float, slope: ArrayLike, tilt: ArrayLike
-    ) -> Planes:
+    def add(self, point: ArrayLike, offset: ArrayLike, intercept: float, slope: ArrayLike, tilt: ArrayLike) -> Planes:
         """One more plane, without weight as yet; the Gram matrix grows by one row."""
         m, K, d = self.points.shape
         slopes = np.append(self.slopes, np.reshape(slope, (1, K * d)), axis=0)

@@ -61,9 +61,7 @@ def contingency(labels: Any, truth: Any) -> Contingency:
     """
     labels, truth = _open(labels, "labels"), _open(truth, "truth")
     n_labels, n_truth = labels.shape[0], truth.shape[0]
-    if (
-        n_labels != n_truth and not np.isnan([n_labels, n_truth]).any()
-    ):  # dask writes an unknown length as nan
+    if n_labels != n_truth and not np.isnan([n_labels, n_truth]).any():  # dask writes an unknown length as nan
         raise InputError(_lengths_differ(n_labels, n_truth))
     total = Contingency()
     for labels_block, truth_block in _side_by_side(_blocks(labels), _blocks(truth)):
@@ -310,9 +308,7 @@ def _column(values: Any, name: str) -> NDArray[Any]:
         if isinstance(values, list | tuple) and column.dtype.kind in "US":
             column = np.asarray(values, dtype=object)  # numpy would write None and NaN as words
     except (TypeError, ValueError) as problem:
-        raise InputError(
-            f"{name} cannot be read as one column of numbers or strings: {problem}."
-        ) from problem
+        raise InputError(f"{name} cannot be read as one column of numbers or strings: {problem}.") from problem
     if column.ndim != 1:
         raise InputError(_not_a_column(name, column.shape))
     return column
@@ -337,9 +333,7 @@ def _encode(column: NDArray[Any], name: str, first_row: int) -> tuple[Sequence[A
     return values.tolist(), codes.astype(np.intp, copy=False)
 
 
-def _encode_objects(
-    column: NDArray[Any], name: str, first_row: int
-) -> tuple[Sequence[Any], NDArray[np.intp]]:
+def _encode_objects(column: NDArray[Any], name: str, first_row: int) -> tuple[Sequence[Any], NDArray[np.intp]]:
     """As `_encode`, for Python objects: strings and numbers, each value looked at."""
     position: dict[Hashable, int] = {}
     codes = np.empty(len(column), dtype=np.intp)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from dmmc import kernels
 from dmmc.data import Block, Csr, Dataset
 from dmmc.errors import InputError
-from dmmc.kernels import FROZEN, GIVEN, NEAREST, OWN, Sums, Table
+from dmmc.kernels import FROZEN, GIVEN, NEAREST, OWN, Sums
+from dmmc.losses import Table
 
 Array = NDArray[Any]
 

@@ -126,9 +126,7 @@ def memory_dtype(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
     if dtype.kind == "f" and dtype.itemsize not in (4, 8):
         return np.dtype(np.float32 if dtype.itemsize < 4 else np.float64)
     if dtype.kind not in "fiu":
-        held = {"U": "text", "S": "text", "T": "text", "M": "dates", "m": "durations"}.get(
-            dtype.kind, "records"
-        )
+        held = {"U": "text", "S": "text", "T": "text", "M": "dates", "m": "durations"}.get(dtype.kind, "records")
         raise InputError(f"{name} holds {held} (dtype {dtype}): convert it to a numeric dtype first.")
     return dtype.newbyteorder("=")
 
@@ -200,9 +198,7 @@ def _load_anndata(adata: Any, n_jobs: int | None) -> Matrix:
     values = adata.X.to_memory() if hasattr(adata.X, "to_memory") else adata.X
     matrix = load(values, n_jobs=n_jobs)
     names = tuple(str(name) for name in adata.var_names)
-    return matrix._replace(
-        name=f"X of AnnData, {matrix.name}", feature_names=names, row_ids=adata.obs_names.to_numpy()
-    )
+    return matrix._replace(name=f"X of AnnData, {matrix.name}", feature_names=names, row_ids=adata.obs_names.to_numpy())
 
 
 # ------------------------------------------------------------------------------------------------ sparse rows
@@ -259,22 +255,16 @@ def _same_lengths(csr: Csr, name: str) -> Csr:
     return csr
 
 
-def _narrow(
-    indices: NDArray[Any], n_features: int, indptr: NDArray[np.int64], offset: int, name: str
-) -> NDArray[Any]:
+def _narrow(indices: NDArray[Any], n_features: int, indptr: NDArray[np.int64], offset: int, name: str) -> NDArray[Any]:
     """Column numbers as uint32 where int32 can hold them all, checked; the first is value number `offset`."""
     if indices.dtype.kind not in "iu":
-        raise InputError(
-            f"{name}: indices of dtype {indices.dtype} cannot be column numbers, integers are wanted."
-        )
+        raise InputError(f"{name}: indices of dtype {indices.dtype} cannot be column numbers, integers are wanted.")
     # seen as unsigned, a negative number is too large as well
     columns = indices.view(indices.dtype.str.replace("i", "u"))
     if len(columns) and columns.max() >= n_features:
         worst = int(np.argmax(columns >= n_features))
         row = int(np.searchsorted(indptr, offset + worst, side="right")) - 1
-        raise InputError(
-            f"{name}: row {row} has column {indices[worst]}, but there are {n_features} columns."
-        )
+        raise InputError(f"{name}: row {row} has column {indices[worst]}, but there are {n_features} columns.")
     return columns.astype(np.uint32 if n_features <= COLUMNS_OF_INT32 else np.uint64, copy=False)
 
 
@@ -342,10 +332,7 @@ class _DaskChunks:
         array = self.array
         if dask.base.get_scheduler(collections=[array]) in (dask.local.get_sync, dask.threaded.get):
             put = dask.delayed(self.put, pure=False)
-            tasks = [
-                put(chunk, place)
-                for place, chunk in zip(self.places, array.to_delayed().ravel(), strict=True)
-            ]
+            tasks = [put(chunk, place) for place, chunk in zip(self.places, array.to_delayed().ravel(), strict=True)]
             # dask does not say which chunk failed: the loop below meets it again and does
             with suppress(Exception):
                 dask.compute(tasks, num_workers=_threads(n_jobs))
@@ -469,9 +456,7 @@ def _load_zarr(node: Any, store: str, component: str | None, n_jobs: int | None)
     if kind == "anndata":
         return _load_zarr_anndata(node, store, n_jobs)
     if kind == "csc_matrix":
-        raise InputError(
-            f"{name} is stored by columns (csc_matrix): convert it with tocsr() and write it again."
-        )
+        raise InputError(f"{name} is stored by columns (csc_matrix): convert it with tocsr() and write it again.")
     if kind == "csr_matrix":
         return Matrix(name, _read_csr(node, name, n_jobs))
     check_shape(node.shape, f"{name} of shape {node.shape}")
@@ -556,9 +541,7 @@ def _read_csr(group: Any, name: str, n_jobs: int | None) -> Csr:
 
     index_dtype = np.dtype(np.uint32 if n_features <= COLUMNS_OF_INT32 else np.uint64)
     data = _read(group["data"], f"{name}/data", n_jobs, indptr=indptr)
-    indices = _read(
-        group["indices"], f"{name}/indices", n_jobs, indptr=indptr, dtype=index_dtype, convert=narrow
-    )
+    indices = _read(group["indices"], f"{name}/indices", n_jobs, indptr=indptr, dtype=index_dtype, convert=narrow)
     return _sorted_rows(_same_lengths(Csr(data, indices, indptr, n_features), name))
 
 

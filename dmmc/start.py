@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dmmc import passes
 from dmmc.data import Dataset
 from dmmc.geometry import Geometry
-from dmmc.passes import ByScores, Drawn, Given, Hyperplanes, Labelling
+from dmmc.passes import ByScores, Drawn, Given, Labelling
 
 Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]

@@ -78,9 +78,7 @@ def same_arrays(a, b):
 
 def assert_same_blocks(got, wanted):
     assert (got.n_rows, got.n_features, got.dtype) == (wanted.n_rows, wanted.n_features, wanted.dtype)
-    assert [(b.index, b.start, b.stop) for b in got.blocks] == [
-        (b.index, b.start, b.stop) for b in wanted.blocks
-    ]
+    assert [(b.index, b.start, b.stop) for b in got.blocks] == [(b.index, b.start, b.stop) for b in wanted.blocks]
     for ours, theirs in zip(got.blocks, wanted.blocks, strict=True):
         if wanted.is_sparse:
             assert ours.rows.n_features == theirs.rows.n_features
@@ -182,9 +180,7 @@ DENSE_SOURCES = {
     "polars": lambda X, tmp: pl.DataFrame(X),
     "dask by rows": lambda X, tmp: da.from_array(X, chunks=(411, -1)),
     "dask by both": lambda X, tmp: da.from_array(X, chunks=(1000, 3)),
-    "dask of unknown chunks": lambda X, tmp: da.from_array(X, chunks=(900, -1))[
-        da.ones(len(X), chunks=900) > 0
-    ],
+    "dask of unknown chunks": lambda X, tmp: da.from_array(X, chunks=(900, -1))[da.ones(len(X), chunks=900) > 0],
     "dask after a mask": lambda X, tmp: da.concatenate([da.from_array(X[:0], chunks=5), da.from_array(X)]),
     "zarr array v2": lambda X, tmp: zarr.create_array(tmp / "x.zarr", data=X, chunks=(300, 4), zarr_format=2),
     "zarr array v3": lambda X, tmp: zarr.create_array(tmp / "x.zarr", data=X, chunks=(1111, 7)),
@@ -194,8 +190,7 @@ DENSE_SOURCES = {
         tmp / "x.zarr", data=X, chunks=(300, 4), zarr_format=2, order="F"
     ),
     "group of one": lambda X, tmp: (
-        zarr.create_array(tmp / "x.zarr", name="deep/X", data=X, chunks=(999, 7))
-        and zarr.open_group(tmp / "x.zarr")
+        zarr.create_array(tmp / "x.zarr", name="deep/X", data=X, chunks=(999, 7)) and zarr.open_group(tmp / "x.zarr")
     ),
     "Path": lambda X, tmp: zarr.create_array(tmp / "x.zarr", data=X, chunks=(64, 7)) and tmp / "x.zarr",
     "str": lambda X, tmp: zarr.create_array(tmp / "x.zarr", data=X, chunks=(64, 7)) and str(tmp / "x.zarr"),
@@ -293,9 +288,7 @@ SPARSE_SOURCES = {
     "csr_array": lambda S, tmp: S,
     **{f: (lambda S, tmp, f=f: S.asformat(f)) for f in ("csc", "coo", "lil", "dok", "bsr")},
     "csr_matrix": lambda S, tmp: sp.csr_matrix(S),
-    "int64 indices": lambda S, tmp: sp.csr_array(
-        (S.data, S.indices.astype("i8"), S.indptr.astype("i8")), S.shape
-    ),
+    "int64 indices": lambda S, tmp: sp.csr_array((S.data, S.indices.astype("i8"), S.indptr.astype("i8")), S.shape),
     "sparse.COO": lambda S, tmp: sparse.COO.from_scipy_sparse(S),
     "sparse.GCXS": lambda S, tmp: sparse.GCXS.from_scipy_sparse(S),
     "pandas": lambda S, tmp: pd.DataFrame.sparse.from_spmatrix(S),
@@ -633,9 +626,7 @@ def test_a_missing_chunk_is_an_error_that_names_it(options, key, rows, tmp_path)
 
 def test_many_missing_chunks_are_counted(tmp_path):
     zarr.create_array(tmp_path / "x.zarr", data=np.zeros((100, 2)), chunks=(10, 2))
-    with pytest.raises(
-        InputError, match=r"10 of 10 chunks.*c/0/0.*c/1/0.*c/2/0 \(rows 20 to 29\) and 7 more"
-    ):
+    with pytest.raises(InputError, match=r"10 of 10 chunks.*c/0/0.*c/1/0.*c/2/0 \(rows 20 to 29\) and 7 more"):
         open_dataset(tmp_path / "x.zarr")
 
 
@@ -720,9 +711,7 @@ def test_a_failing_dask_chunk_is_an_error_that_names_its_rows():
             raise OSError("the disk is gone")
         return block
 
-    source = da.from_array(dense(), chunks=(500, -1)).map_blocks(
-        fail, dtype="f4", meta=np.empty((0, 0), "f4")
-    )
+    source = da.from_array(dense(), chunks=(500, -1)).map_blocks(fail, dtype="f4", meta=np.empty((0, 0), "f4"))
     with pytest.raises(InputError, match="rows 1500 to 1999 could not be computed: the disk is gone"):
         open_dataset(source)
 
@@ -744,9 +733,7 @@ def test_a_dask_chunk_that_is_not_what_dask_promised_is_refused(change, sentence
 
 def test_dense_and_sparse_chunks_in_one_dask_array_are_refused():
     X = da.from_array(dense(), chunks=(1500, -1))
-    mixed = X.map_blocks(
-        lambda b, block_id=None: sp.csr_array(b) if block_id[0] else b, meta=np.empty((0, 0), "f4")
-    )
+    mixed = X.map_blocks(lambda b, block_id=None: sp.csr_array(b) if block_id[0] else b, meta=np.empty((0, 0), "f4"))
     with pytest.raises(InputError, match="dense chunks and sparse chunks"):
         open_dataset(mixed)
 

@@ -26,9 +26,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_each_data_set_has_its_shape_dtype_and_classes(
-    name: str, load: Callable[[str], tuple[Any, Any]]
-) -> None:
+def test_each_data_set_has_its_shape_dtype_and_classes(name: str, load: Callable[[str], tuple[Any, Any]]) -> None:
     X, y = load(name)
     shape, dtype, classes = SHAPES[name]
     assert X.shape == shape
@@ -50,9 +48,7 @@ def test_text_is_csr_with_32_bit_indices(load: Callable[[str], tuple[Any, Any]])
     assert_array_equal(np.round(X.multiply(X).sum(axis=1), 4), 1)  # unit rows
 
 
-def test_a_file_is_read_from_the_folder_that_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_read_from_the_folder_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = np.arange(6.0).reshape(3, 2), np.array([0, 1, 1])
     np.savez(tmp_path / "letter.npz", X=X, y=y)
     for found in (datasets.load("letter", tmp_path), datasets.load("letter", str(tmp_path))):
@@ -69,9 +65,7 @@ def test_a_missing_file_is_an_error_that_says_where_it_was_looked_for(tmp_path: 
     assert str(tmp_path / "mnist.npz") in str(caught.value)
 
 
-def test_no_data_folder_is_an_error_that_names_both_places(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_data_folder_is_an_error_that_names_both_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DMMC_DATA", raising=False)
     monkeypatch.setattr(datasets, "_BESIDE_THE_CHECKOUT", tmp_path / "nowhere")
     assert datasets.folder() is None

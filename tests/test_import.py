@@ -43,9 +43,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
 
 
 def test_a_star_import_brings_the_public_names() -> None:
-    printed = in_a_new_process(
-        "from dmmc import *; print(callable(fit), callable(score), CuttingPlaneMMC.__name__)"
-    )
+    printed = in_a_new_process("from dmmc import *; print(callable(fit), callable(score), CuttingPlaneMMC.__name__)")
     assert printed.split() == ["True", "True", "CuttingPlaneMMC"]
 
 

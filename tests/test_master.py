@@ -198,18 +198,12 @@ def test_two_clusters_k_wide_are_the_binary_problem(C: float, beta: float) -> No
     assert two.value == pytest.approx(one.value / 2, rel=1e-8)
     assert two.lower_bound == pytest.approx(one.lower_bound / 2, rel=1e-8)
     w = z.T @ one.multipliers
-    np.testing.assert_allclose(
-        wide.slopes.T @ two.multipliers, np.append(w, -w) / 2, atol=1e-4 * np.abs(w).max()
-    )
+    np.testing.assert_allclose(wide.slopes.T @ two.multipliers, np.append(w, -w) / 2, atol=1e-4 * np.abs(w).max())
     assert binary.value(w, np.array([two.bias[0] - two.bias[1]])) == pytest.approx(one.value, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("k", "C", "beta"), [(2, 1e4, 0.3), (3, 100.0, 0.03), (10, 1000.0, 0.3), (5, 10.0, 0.0)]
-)
-def test_a_cutting_plane_run_needs_no_fallback_and_warm_starts_save_work(
-    k: int, C: float, beta: float
-) -> None:
+@pytest.mark.parametrize(("k", "C", "beta"), [(2, 1e4, 0.3), (3, 100.0, 0.03), (10, 1000.0, 0.3), (5, 10.0, 0.0)])
+def test_a_cutting_plane_run_needs_no_fallback_and_warm_starts_save_work(k: int, C: float, beta: float) -> None:
     warm_rounds = cold_rounds = 0
     for problem, warm in a_sequence(k, C, beta):
         solved, cold = problem.solve(warm=warm), problem.solve()

@@ -87,9 +87,7 @@ def test_any_split_into_blocks_gives_the_same_counts(columns: tuple[list[int], l
     cut = data.draw(st.integers(0, len(labels)))
     whole = contingency(labels, truth)
     in_two = Contingency().update(labels[:cut], truth[:cut]).update(labels[cut:], truth[cut:])
-    merged = (
-        Contingency().update(labels[cut:], truth[cut:]).merge(Contingency().update(labels[:cut], truth[:cut]))
-    )
+    merged = Contingency().update(labels[cut:], truth[cut:]).merge(Contingency().update(labels[:cut], truth[:cut]))
     assert table(whole) == table(in_two) == table(merged)
     assert whole.n == in_two.n == merged.n == len(labels)
 

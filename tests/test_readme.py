@@ -22,11 +22,7 @@ def readme(repo: Path) -> str:
 
 
 def commands(readme: str) -> list[str]:
-    return [
-        line
-        for block in re.findall(r"```sh\n(.*?)```", readme, flags=re.DOTALL)
-        for line in block.splitlines()
-    ]
+    return [line for block in re.findall(r"```sh\n(.*?)```", readme, flags=re.DOTALL) for line in block.splitlines()]
 
 
 def test_ci_runs_the_test_command_of_the_readme(readme: str, repo: Path) -> None:

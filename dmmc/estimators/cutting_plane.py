@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +16,6 @@ from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError
 from dmmc.estimators.base import MAX_CLUSTERS, LinearClusterer, choice, number, one_blas_thread
 from dmmc.geometry import measure
 from dmmc.losses import LOSSES
-from dmmc.solvers import prices
 from dmmc.solvers.base import Callback, drive
 from dmmc.solvers.cutting_plane import CuttingPlane, Problem, Run
 
@@ -202,7 +201,11 @@ class CuttingPlaneMMC(LinearClusterer):
 
     def _check_parameters(self) -> None:
         number(
-            "n_clusters", self.n_clusters, f"a whole number of clusters, 2 to {MAX_CLUSTERS},", 2, MAX_CLUSTERS + 1,
+            "n_clusters",
+            self.n_clusters,
+            f"a whole number of clusters, 2 to {MAX_CLUSTERS},",
+            2,
+            MAX_CLUSTERS + 1,
             whole=True,
         )
         if self.C != "auto":
@@ -237,9 +240,7 @@ class CuttingPlaneMMC(LinearClusterer):
             )
         bad = np.flatnonzero((labels < 0) | (labels >= self.n_clusters))
         if len(bad):
-            raise InputError(
-                f"init[{bad[0]}] is {labels[bad[0]]}; labels from 0 to {self.n_clusters - 1} are wanted."
-            )
+            raise InputError(f"init[{bad[0]}] is {labels[bad[0]]}; labels from 0 to {self.n_clusters - 1} are wanted.")
         return dataset.with_columns(given=labels)
 
     # ---------------------------------------------------------------------------------------------- what to say
@@ -250,23 +251,29 @@ class CuttingPlaneMMC(LinearClusterer):
         counts = np.bincount(self.labels_, minlength=k)
         said: list[tuple[str, type[Warning]]] = []
         if why != "converged":
-            said.append((
-                f"stopped by {why}={getattr(self, why)} after {self.n_iter_} passes with a gap of {self.gap_:.3g} at "
-                f"objective {self.objective_:.4g}; the best hyperplanes so far were kept.",
-                ConvergenceWarning,
-            ))
+            said.append(
+                (
+                    f"stopped by {why}={getattr(self, why)} after {self.n_iter_} passes with a gap of {self.gap_:.3g} at "
+                    f"objective {self.objective_:.4g}; the best hyperplanes so far were kept.",
+                    ConvergenceWarning,
+                )
+            )
         if run.reseeded:
             said.append((f"a dying cluster was seeded again {run.reseeded} time(s).", ClusteringWarning))
         if run.best.price.any():
-            said.append((
-                f"a count bound (min_size={self.min_size}, max_size={self.max_size}) is active: cluster sizes "
-                f"{counts.tolist()}; its price is folded into the biases.",
-                ClusteringWarning,
-            ))
+            said.append(
+                (
+                    f"a count bound (min_size={self.min_size}, max_size={self.max_size}) is active: cluster sizes "
+                    f"{counts.tolist()}; its price is folded into the biases.",
+                    ClusteringWarning,
+                )
+            )
         if (counts == 0).any():
-            said.append((
-                f"only {np.count_nonzero(counts)} of {k} clusters have rows; are there {k} distinct groups of rows?",
-                ClusteringWarning,
-            ))
+            said.append(
+                (
+                    f"only {np.count_nonzero(counts)} of {k} clusters have rows; are there {k} distinct groups of rows?",
+                    ClusteringWarning,
+                )
+            )
         for text, category in said:
             warnings.warn(text, category, stacklevel=4)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dmmc import master, passes
 from dmmc.geometry import Geometry
-from dmmc.kernels import Table
+from dmmc.losses import Table
 from dmmc.master import Planes
 from dmmc.passes import Answer, ByScores, Labelling, Request, Sweep
 from dmmc.solvers import prices
@@ -59,10 +59,13 @@ class Problem:
     wide: bool
     """Whether hyperplanes are scored side by side; fixed for a fit, as it decides the last bits of the scores."""
 
+    k_wide: bool = False
+    """Use one hyperplane a cluster for two clusters too (the same problem with C / 2)."""
+
     @property
     def K(self) -> int:
         """Hyperplanes a run: one for two clusters, else one a cluster."""
-        return 1 if self.n_clusters == 2 else self.n_clusters
+        return 1 if self.n_clusters == 2 and not self.k_wide else self.n_clusters
 
     @property
     def box(self) -> float:
@@ -82,7 +85,7 @@ class Point(NamedTuple):
 class Run(NamedTuple):
     """One restart: all that is needed to go on."""
 
-    index: int
+    number: int
     planes: Planes
     labelling: Labelling
     at: Point
@@ -130,14 +133,29 @@ class CuttingPlane:
         """Start each run from its labels with the all-ones plane, the one cut at w = 0."""
         K = self.problem.K
         origin = Point(np.zeros((K, d)), np.zeros(K), np.zeros(K), np.inf)
-        return State(tuple(
-            Run(
-                index=index, planes=Planes.empty(K, d), labelling=labelling, at=origin, inside=self.problem.inside,
-                relabel=False, best=origin, leader=origin, opened=np.inf, bound=-np.inf,
-                counts=np.zeros(self.problem.n_clusters), flips=0.0, waited=0, repriced=False, reseeded=0, done=False,
+        return State(
+            tuple(
+                Run(
+                    number=number,
+                    planes=Planes.empty(K, d),
+                    labelling=labelling,
+                    at=origin,
+                    inside=self.problem.inside,
+                    relabel=False,
+                    best=origin,
+                    leader=origin,
+                    opened=np.inf,
+                    bound=-np.inf,
+                    counts=np.zeros(self.problem.n_clusters),
+                    flips=0.0,
+                    waited=0,
+                    repriced=False,
+                    reseeded=0,
+                    done=False,
+                )
+                for number, labelling in enumerate(labellings)
             )
-            for index, labelling in enumerate(labellings)
-        ))
+        )
 
     def done(self, state: State) -> bool:
         """All runs have ended."""
@@ -164,8 +182,8 @@ class CuttingPlane:
         active = [run for run in state.runs if not run.done]
         params = Sweep(tuple(self._request(run) for run in active), self.problem.table, self.problem.wide)
         answers = self.oracle(passes.sweep, params)
-        went = {run.index: self._advance(run, answer) for run, answer in zip(active, answers, strict=True)}
-        return State(tuple(went.get(run.index, run) for run in state.runs))
+        went = {run.number: self._advance(run, answer) for run, answer in zip(active, answers, strict=True)}
+        return State(tuple(went.get(run.number, run) for run in state.runs))
 
     def _advance(self, run: Run, answer: Answer) -> Run:
         run, value = self._received(run, answer)
@@ -178,7 +196,7 @@ class CuttingPlane:
     def _request(self, run: Run) -> Request:
         planes = self.problem.geometry.raw(run.at.W, run.at.b, run.at.price)
         return Request(
-            run.index, planes, run.labelling, run.relabel, run.planes.points, run.planes.offsets, run.inside
+            run.number, planes, run.labelling, run.relabel, run.planes.points, run.planes.offsets, run.inside
         )
 
     # ------------------------------------------------------------------------------------ what both orders do
@@ -254,9 +272,7 @@ class CuttingPlane:
         planes = planes.solved(solved.multipliers, p.C)
         W = planes.weights()
         at = Point(W, solved.bias, run.at.price, solved.value)
-        return run._replace(
-            planes=planes.drop_idle(IDLE_ROUNDS), at=at, bound=solved.lower_bound, repriced=False
-        )
+        return run._replace(planes=planes.drop_idle(IDLE_ROUNDS), at=at, bound=solved.lower_bound, repriced=False)
 
     # ------------------------------------------------------------------------------------ 000's order: inside
 
