@@ -1,0 +1,136 @@
+"""What both benchmarks share: timing side by side, lines of ratios, JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "zarr")
+
+
+@dataclass
+class Line:
+    """A measured ratio and what is wanted of it."""
+
+    name: str
+    ratio: float
+    most: float | None = None
+    least: float | None = None
+    aim: float | None = None
+    detail: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """ "ok", "MISSED", or "" where nothing is wanted."""
+        if self.most is None and self.least is None:
+            return ""
+        low = -math.inf if self.least is None else self.least
+        high = math.inf if self.most is None else self.most
+        return "ok" if low <= self.ratio <= high else "MISSED"
+
+    def __str__(self) -> str:
+        wanted = "" if self.most is None else f"<= {self.most:g}"
+        wanted = wanted if self.least is None else f">= {self.least:g}"
+        wanted += "" if self.aim is None else f" (aim {self.aim:g})"
+        return f"{self.name:58s} {self.ratio:7.3f}  {wanted:17s} {self.verdict:6s} {self.detail}".rstrip()
+
+
+@dataclass
+class Report:
+    """All lines of a run, with the plain measurements behind them."""
+
+    benchmark: str
+    small: bool
+    lines: list[Line] = field(default_factory=list)
+    measured: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, name: str, ratio: float, detail: str = "", **wanted: float) -> None:
+        """Print a line, and keep it; of tiny data nothing is wanted."""
+        line = Line(name, float(ratio), detail=detail, **({} if self.small else wanted))
+        print(line, flush=True)
+        self.lines.append(line)
+
+    def write(self, path: Path) -> None:
+        """Write everything as JSON, and say how many lines are as wanted."""
+        verdicts = [line.verdict for line in self.lines]
+        everything = {
+            "benchmark": self.benchmark,
+            "small": self.small,
+            "machine": machine(),
+            "lines": [{**asdict(line), "verdict": line.verdict} for line in self.lines],
+            "measured": self.measured,
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(everything, indent=1) + "\n")
+        print(f"{verdicts.count('ok')} as wanted, {verdicts.count('MISSED')} missed; written to {path}")
+
+
+def machine() -> dict[str, Any]:
+    """Where this runs, and how busy it is."""
+    model = platform.processor()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        names = [
+            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
+        model = names[0] if names else model
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "libraries": {name: _version(name) for name in LIBRARIES},
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def headline() -> str:
+    """One line about the machine."""
+    here = machine()
+    libraries = ", ".join(f"{name} {number}" for name, number in here["libraries"].items())
+    return f"{here['cpu']}, {here['cores']} cores, load {here['load']:.2f}; Python {here['python']}, {libraries}"
+
+
+def side_by_side(work: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Least seconds of each piece of work over rounds that do each of them once: a busy moment hits all alike."""
+    for do in work.values():
+        do()
+    least = dict.fromkeys(work, math.inf)
+    for _ in range(rounds):
+        for name, do in work.items():
+            began = time.perf_counter()
+            do()
+            least[name] = min(least[name], time.perf_counter() - began)
+    return least
+
+
+def arguments(description: str, name: str) -> argparse.ArgumentParser:
+    """Options that both benchmarks have."""
+    parser = argparse.ArgumentParser(
+        prog=f"benchmarks/{name}.py", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--small", action="store_true", help="tiny sizes: does it run (the ratios mean nothing)")
+    parser.add_argument(
+        "--json", type=Path, help=f"where the JSON goes; default benchmarks/results/{name}[-small].json"
+    )
+    return parser
+
+
+def destination(given: Path | None, name: str, small: bool) -> Path:
+    """Where the JSON goes; a small run does not replace a full one."""
+    return given or Path(__file__).parent / "results" / f"{name}{'-small' * small}.json"
