@@ -52,6 +52,7 @@ class Report:
     small: bool
     lines: list[Line] = field(default_factory=list)
     measured: dict[str, Any] = field(default_factory=dict)
+    began: tuple[float, float, float] | None = field(default_factory=lambda: _clocks())
 
     def add(self, name: str, ratio: float, detail: str = "", **wanted: float) -> None:
         """Print a line, and keep it; of tiny data nothing is wanted."""
@@ -62,16 +63,38 @@ class Report:
     def write(self, path: Path) -> None:
         """Write everything as JSON, and say how many lines are as wanted."""
         verdicts = [line.verdict for line in self.lines]
+        others = _cores_of_others(self.began, _clocks())
         everything = {
             "benchmark": self.benchmark,
             "small": self.small,
-            "machine": machine(),
+            "machine": {**machine(), "cores_of_others": others},
             "lines": [{**asdict(line), "verdict": line.verdict} for line in self.lines],
             "measured": self.measured,
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(everything, indent=1) + "\n")
+        print(f"other programs kept {others:.2f} cores busy meanwhile" if others is not None else "")
         print(f"{verdicts.count('ok')} as wanted, {verdicts.count('MISSED')} missed; written to {path}")
+
+
+def _clocks() -> tuple[float, float, float] | None:
+    """Seconds: of the clock, of all cores at work, and of this program and its children at work."""
+    stat = Path("/proc/stat")
+    if not stat.is_file():
+        return None
+    user, nice, system, _, _, irq, softirq, *_ = (int(word) for word in stat.read_text().split("\n", 1)[0].split()[1:])
+    busy = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    return time.perf_counter(), busy, sum(os.times()[:4])
+
+
+def _cores_of_others(
+    began: tuple[float, float, float] | None, ended: tuple[float, float, float] | None
+) -> float | None:
+    """How many cores other programs used on average: above some .1, timings are disturbed."""
+    if began is None or ended is None:
+        return None
+    wall, busy, own = (b - a for a, b in zip(began, ended, strict=True))
+    return max(0.0, (busy - own) / wall)
 
 
 def machine() -> dict[str, Any]:

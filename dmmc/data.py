@@ -249,7 +249,7 @@ def open_dataset(source: object, component: str | None = None, n_jobs: int | Non
     Parameters
     ----------
     source : array-like, sparse matrix, frame, dask array, zarr array or group, AnnData, str or Path
-        The matrix, or the path of a zarr store (directory or .zip).
+        The matrix, or the path of a zarr store (directory or .zip). A Dataset is given back as it is.
     component : str, optional
         Path of the matrix inside a zarr group or store.
     n_jobs : int, optional
@@ -265,6 +265,8 @@ def open_dataset(source: object, component: str | None = None, n_jobs: int | Non
     InputError
         When the source is not a complete matrix of real numbers with at least one row and one column.
     """
+    if isinstance(source, Dataset):
+        return source
     # The readers build on this module, which meets them only here.
     from dmmc.sources import load
 

@@ -1,0 +1,263 @@
+"""`dmmc.fit` against scikit-learn's KMeans on MNIST, and what a user waits and pays for: start, import, memory.
+
+Ours gets the bytes as they are, KMeans float32 (its conversion is not timed); both use all cores, and each is first run
+on a small slice, so compilation is in no fit's time: it is measured by itself, in new processes with an empty and with
+a filled cache. For each `random_state` ours and theirs run in turn, `--repeats` times, and the least times are summed
+over the seeds. Labels are used only to score. Memory is the peak of the resident set above that after import and a
+small fit of the same kind, and includes the data themselves.
+
+JSON: `benchmark`, `small`, `machine`, `lines` (a list of `name`, `ratio`, `most` / `least` / `aim` or null, `verdict`,
+`detail`) and `measured` (`fits`, `start_seconds`, `import_seconds`, `memory_mb`). Timings are not pass or fail: the exit
+code is 0.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from _report import Report, arguments, destination, headline
+
+# What a benchmark imports would be in the figures of its children: they import for themselves.
+
+FIT_WANTED = {2: {"most": 0.5, "aim": 0.25}, 10: {"most": 1.0, "aim": 0.5}}
+CHILD_TIMEOUT = 600
+MB = 1e6
+
+
+def child(code: str, *args: object, **environment: str) -> Any:
+    """What `code` prints, as JSON, in a new process that can import this file."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", f"import quick; {code}", *map(str, args)],
+        env={**os.environ, **environment},
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        timeout=CHILD_TIMEOUT,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{code} {args}\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def load(name: str, small: bool) -> tuple[Any, Any]:
+    """Bytes and classes: a data set, or for small runs the digits of scikit-learn."""
+    import numpy as np
+
+    from dmmc import datasets
+
+    X, y = datasets.load("digits" if small else name)
+    return np.ascontiguousarray(X, np.uint8), y
+
+
+# -------------------------------------------------------------------------------------------------------------- fits
+
+
+def fits(report: Report, seeds: int, repeats: int) -> None:
+    """Time, accuracy and NMI of both, for two and for ten clusters."""
+    import numpy as np
+    from sklearn.cluster import KMeans
+
+    import dmmc
+
+    X, y = load("mnist", report.small)
+    floats = X.astype(np.float32)
+    said: set[str] = set()
+
+    def ours(rows: Any, k: int, seed: int) -> Any:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", dmmc.ClusteringWarning)
+            run = dmmc.fit(X[rows], k, random_state=seed)
+        said.update(str(warning.message) for warning in caught)
+        return run
+
+    def theirs(rows: Any, k: int, seed: int) -> Any:
+        return KMeans(k, n_init=1, random_state=seed).fit(floats[rows])
+
+    for k in FIT_WANTED:
+        ours(slice(3000), k, 0)
+        theirs(slice(3000), k, 0)
+    for k, wanted in FIT_WANTED.items():
+        both: dict[str, list[dict[str, float]]] = {"dmmc": [], "kmeans": []}
+        said.clear()
+        for seed in range(seeds):
+            least = {"dmmc": math.inf, "kmeans": math.inf}
+            found: dict[str, Any] = {}
+            for _ in range(repeats):
+                for name, fit in (("dmmc", ours), ("kmeans", theirs)):
+                    least[name], found[name] = _timed(least[name], lambda fit=fit, seed=seed: fit(slice(None), k, seed))
+            passes = {"dmmc": len(found["dmmc"].history), "kmeans": found["kmeans"].n_iter_}
+            labels = {"dmmc": found["dmmc"].labels, "kmeans": found["kmeans"].labels_}
+            for name, rows in both.items():
+                rows.append({"seconds": least[name], "passes": passes[name], **dmmc.score(labels[name], y)})
+        report.measured.setdefault("fits", {})[f"k = {k}"] = {**both, "warnings": sorted(said)}
+        size = f"{'digits' if report.small else 'MNIST'} {X.shape[0]:,} x {X.shape[1]}, k = {k}"
+        a, b = both["dmmc"], both["kmeans"]
+        seconds = [sum(row["seconds"] for row in rows) for rows in (a, b)]
+        each = ", ".join(f"{p['seconds']:.2f} / {q['seconds']:.2f}" for p, q in zip(a, b, strict=True))
+        report.add(f"{size}: time, dmmc / KMeans", seconds[0] / seconds[1], f"{each} s", **wanted)
+        for measure in ("accuracy", "nmi"):
+            mean = [sum(row[measure] for row in rows) / seeds for rows in (a, b)]
+            # ten classes in two clusters are no contest
+            least_ratio = {"least": 1.0} if k == 10 else {}
+            report.add(
+                f"{size}: {measure}, dmmc / KMeans", mean[0] / mean[1], f"{mean[0]:.4f} / {mean[1]:.4f}", **least_ratio
+            )
+        for sentence in sorted(said):
+            print(f"  dmmc warned: {sentence}")
+
+
+def _timed(least: float, do: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.perf_counter()
+    result = do()
+    return min(least, time.perf_counter() - began), result
+
+
+# ------------------------------------------------------------------------------------------------ start and import
+
+
+def starting() -> None:
+    """In a child: seconds of a first fit of two and of ten clusters, and of the same again."""
+    import dmmc
+
+    X, _ = load("digits", True)
+    times = []
+    for k in (2, 10, 2, 10):
+        began = time.perf_counter()
+        dmmc.fit(X, k)
+        times.append(time.perf_counter() - began)
+    print(json.dumps(times))
+
+
+def start(report: Report) -> None:
+    """Compilation: what the first fits of a process take longer than the second ones."""
+    with tempfile.TemporaryDirectory() as cache:
+        cold = child("quick.starting()", NUMBA_CACHE_DIR=cache)
+        warm = child("quick.starting()", NUMBA_CACHE_DIR=cache)
+    seconds = {"compile": sum(cold[:2]) - sum(cold[2:]), "load_compiled": sum(warm[:2]) - sum(warm[2:])}
+    report.measured["start_seconds"] = seconds
+    report.add("first fits, compiled code loaded / compiled", seconds["load_compiled"] / seconds["compile"])
+    print(
+        f"  compilation {seconds['compile']:.1f} s once on a machine, {seconds['load_compiled']:.2f} s in later processes"
+    )
+
+
+def importing(report: Report, repeats: int) -> None:
+    """`import dmmc` (which imports the rest when it is used) and all that a fit imports, against scikit-learn."""
+    code = "import time; began = time.perf_counter(); import {}; print(time.perf_counter() - began)"
+    modules = {"dmmc": "dmmc", "dmmc.fit": "dmmc.api", "sklearn.cluster": "sklearn.cluster"}
+    least = dict.fromkeys(modules, math.inf)
+    for _ in range(repeats):
+        for name, module in modules.items():
+            command = [sys.executable, "-c", code.format(module)]
+            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            least[name] = min(least[name], float(printed))
+    report.measured["import_seconds"] = least
+    peer = least["sklearn.cluster"]
+    for name, wanted in (("dmmc", {"most": 1.3}), ("dmmc.fit", {})):
+        detail = f"{1e3 * least[name]:.0f} / {1e3 * peer:.0f} ms"
+        report.add(f"import {name} / import sklearn.cluster", least[name] / peer, detail, **wanted)
+
+
+# ------------------------------------------------------------------------------------------------------------ memory
+
+
+def _status(key: str) -> float:
+    """A line of /proc/self/status, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return 1024.0 * int(line.split()[1])
+    raise RuntimeError(f"no {key} in /proc/self/status")
+
+
+def resident(kind: str, small_path: str, path: str, k: int) -> None:
+    """In a child: bytes resident after import and a small fit, and at the peak of a fit of the file or store at `path`."""
+    import numpy as np
+
+    import dmmc
+
+    source: Callable[[str], Any] = np.load if kind == "array" else str
+    dmmc.fit(source(small_path), k)
+    baseline = _status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    run = dmmc.fit(source(path), k)
+    print(json.dumps({"baseline": baseline, "peak": _status("VmHWM"), "rows": len(run.labels)}))
+
+
+def memory(report: Report) -> None:
+    """The peak of fits of an array and of a zarr store against 1.5 times the data and 150 MB."""
+    if not Path("/proc/self/clear_refs").exists():
+        print("no peak memory: it is read from /proc, which this system does not have")
+        return
+    import numpy as np
+    import zarr
+
+    X, _ = load("cifar10_cnn", report.small)
+    name = "digits" if report.small else "cifar10_cnn"
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {}
+        for size, rows in (("small", X[:1500]), ("all", X)):
+            paths["array", size], paths["zarr", size] = f"{folder}/{size}.npy", f"{folder}/{size}.zarr"
+            np.save(paths["array", size], rows)
+            stored = zarr.create_array(
+                paths["zarr", size],
+                shape=rows.shape,
+                dtype=rows.dtype,
+                chunks=(max(1, 2**24 // rows.shape[1]), rows.shape[1]),
+            )
+            stored[:] = rows
+        limit = 1.5 * X.nbytes + 150 * MB
+        for kind in ("array", "zarr"):
+            for k in FIT_WANTED:
+                arguments = repr(kind), repr(paths[kind, "small"]), repr(paths[kind, "all"]), str(k)
+                found = child(f"quick.resident({', '.join(arguments)})")
+                assert found["rows"] == len(X)
+                above = max(found["peak"] - found["baseline"], os.sysconf("SC_PAGE_SIZE"))
+                report.measured.setdefault("memory_mb", {})[f"{kind}, k = {k}"] = {
+                    "data": X.nbytes / MB,
+                    "baseline": found["baseline"] / MB,
+                    "above_baseline": above / MB,
+                    "limit": limit / MB,
+                }
+                detail = f"{above / MB:.0f} MB above {found['baseline'] / MB:.0f}, data {X.nbytes / MB:.0f}"
+                report.add(
+                    f"{name} from {kind}, k = {k}: peak / (1.5 x data + 150 MB)", above / limit, detail, most=1.0
+                )
+
+
+# -------------------------------------------------------------------------------------------------------------- main
+
+
+def main() -> None:
+    """Run everything."""
+    parser = arguments(__doc__ or "", "quick")
+    parser.add_argument("--seeds", type=int, help="random_state 0 to this less one; default 3, small 1")
+    parser.add_argument("--repeats", type=int, help="least time of this many fits counts; default 2, small 1")
+    parser.add_argument("--only", choices=("fits", "start", "import", "memory"), help="one part alone")
+    options = parser.parse_args()
+    small = options.small
+    report = Report("quick", small)
+    print(headline())
+    parts: dict[str, Callable[[], None]] = {
+        "memory": lambda: memory(report),
+        "import": lambda: importing(report, 2 if small else 5),
+        "start": lambda: start(report),
+        "fits": lambda: fits(report, options.seeds or (1 if small else 3), options.repeats or (1 if small else 2)),
+    }
+    for name, part in parts.items():
+        if options.only in (None, name):
+            part()
+    report.write(destination(options.json, "quick", small))
+
+
+if __name__ == "__main__":
+    main()
