@@ -12,8 +12,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+Measured = TypeVar("Measured")
+
+DISTURBED = 0.2
+"""Cores that other programs may use during a measurement."""
+PATIENCE_HELP = "how long in all to measure again where other programs were at work; default 60"
 LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "zarr")
 
 
@@ -52,7 +57,7 @@ class Report:
     small: bool
     lines: list[Line] = field(default_factory=list)
     measured: dict[str, Any] = field(default_factory=dict)
-    began: tuple[float, float, float] | None = field(default_factory=lambda: _clocks())
+    patience: Patience = field(default_factory=lambda: Patience(0.0))
 
     def add(self, name: str, ratio: float, detail: str = "", **wanted: float) -> None:
         """Print a line, and keep it; of tiny data nothing is wanted."""
@@ -63,38 +68,18 @@ class Report:
     def write(self, path: Path) -> None:
         """Write everything as JSON, and say how many lines are as wanted."""
         verdicts = [line.verdict for line in self.lines]
-        others = _cores_of_others(self.began, _clocks())
         everything = {
             "benchmark": self.benchmark,
             "small": self.small,
-            "machine": {**machine(), "cores_of_others": others},
+            "machine": {**machine(), "disturbed": self.patience.disturbed},
             "lines": [{**asdict(line), "verdict": line.verdict} for line in self.lines],
             "measured": self.measured,
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(everything, indent=1) + "\n")
-        print(f"other programs kept {others:.2f} cores busy meanwhile" if others is not None else "")
+        if self.patience.disturbed:
+            print(f"other programs were at work during {self.patience.disturbed} measurements: see --patience")
         print(f"{verdicts.count('ok')} as wanted, {verdicts.count('MISSED')} missed; written to {path}")
-
-
-def _clocks() -> tuple[float, float, float] | None:
-    """Seconds: of the clock, of all cores at work, and of this program and its children at work."""
-    stat = Path("/proc/stat")
-    if not stat.is_file():
-        return None
-    user, nice, system, _, _, irq, softirq, *_ = (int(word) for word in stat.read_text().split("\n", 1)[0].split()[1:])
-    busy = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
-    return time.perf_counter(), busy, sum(os.times()[:4])
-
-
-def _cores_of_others(
-    began: tuple[float, float, float] | None, ended: tuple[float, float, float] | None
-) -> float | None:
-    """How many cores other programs used on average: above some .1, timings are disturbed."""
-    if began is None or ended is None:
-        return None
-    wall, busy, own = (b - a for a, b in zip(began, ended, strict=True))
-    return max(0.0, (busy - own) / wall)
 
 
 def machine() -> dict[str, Any]:
@@ -129,17 +114,65 @@ def headline() -> str:
     return f"{here['cpu']}, {here['cores']} cores, load {here['load']:.2f}; Python {here['python']}, {libraries}"
 
 
-def side_by_side(work: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+Clocks = tuple[float, float, float]
+
+
+def _clocks() -> Clocks | None:
+    """Seconds: of the clock, of all cores at work, and of this program and its children at work."""
+    stat = Path("/proc/stat")
+    if not stat.is_file():
+        return None
+    user, nice, system, _, _, irq, softirq, *_ = (int(word) for word in stat.read_text().split("\n", 1)[0].split()[1:])
+    busy = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    return time.perf_counter(), busy, sum(os.times()[:4])
+
+
+def _cores_of_others(began: Clocks | None) -> float | None:
+    """How many cores other programs have used since then, on average."""
+    ended = _clocks()
+    if began is None or ended is None:
+        return None
+    wall, busy, own = (b - a for a, b in zip(began, ended, strict=True))
+    return max(0.0, (busy - own) / wall)
+
+
+class Patience:
+    """Measure while the machine is quiet: what other programs disturbed is done again, as long as patience lasts."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        """What is left of it."""
+        self.disturbed = 0
+        """Measurements kept although other programs were at work."""
+
+    def until_quiet(self, do: Callable[[], Measured]) -> Measured:
+        """What `do` gives, from the first time that nobody disturbs it, or else from the last time."""
+        while True:
+            began = _clocks()
+            result = do()
+            if (_cores_of_others(began) or 0.0) < DISTURBED:
+                return result
+            if self.seconds <= 0:
+                self.disturbed += 1
+                return result
+            time.sleep(1.0)
+            self.seconds -= time.perf_counter() - (began or (0.0,))[0]
+
+
+def side_by_side(work: dict[str, Callable[[], Any]], rounds: int, patience: Patience) -> dict[str, float]:
     """Least seconds of each piece of work over rounds that do each of them once: a busy moment hits all alike."""
-    for do in work.values():
-        do()
-    least = dict.fromkeys(work, math.inf)
-    for _ in range(rounds):
+
+    def once() -> dict[str, float]:
+        seconds = {}
         for name, do in work.items():
             began = time.perf_counter()
             do()
-            least[name] = min(least[name], time.perf_counter() - began)
-    return least
+            seconds[name] = time.perf_counter() - began
+        return seconds
+
+    once()
+    measured = [patience.until_quiet(once) for _ in range(rounds)]
+    return {name: min(seconds[name] for seconds in measured) for name in work}
 
 
 def arguments(description: str, name: str) -> argparse.ArgumentParser:
@@ -151,6 +184,7 @@ def arguments(description: str, name: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--json", type=Path, help=f"where the JSON goes; default benchmarks/results/{name}[-small].json"
     )
+    parser.add_argument("--patience", type=float, default=60.0, metavar="SECONDS", help=PATIENCE_HELP)
     return parser
 
 

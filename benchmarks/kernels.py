@@ -9,10 +9,11 @@ the exit code is 0.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from _report import Report, arguments, destination, headline, side_by_side
+from _report import Patience, Report, arguments, destination, headline, side_by_side
 from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
@@ -21,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from dmmc import datasets, fit, kernels
 from dmmc.data import Block, Csr, open_dataset
 from dmmc.engine import Local
+from dmmc.errors import InputError
 from dmmc.kernels import OWN, Sums
 from dmmc.losses import LOSSES
 
@@ -46,7 +48,7 @@ def share_inside(small: bool) -> tuple[float, str]:
     """Share of the rows inside the margin at the end of a fit of MNIST, and where it is from."""
     try:
         X, _ = datasets.load("mnist")
-    except datasets.InputError:
+    except InputError:
         return USUAL_SHARE, "assumed: no MNIST at hand"
     rows = X[:: 70 if small else 7]
     f = fit(rows, 2).model.decision_function(rows)
@@ -90,14 +92,14 @@ def dense(report: Report, n: int, d: int, share: float, rounds: int) -> None:
     W, b = through(small, directions(d, 1, rng), share)
     rivals, offsets = through(small, directions(d, MANY, rng), share)
     flat = large.reshape(-1)
-    work: Work = {"read float32": lambda: read(flat)}
+    work: Work = {"read float32": partial(read, flat)}
     for name, rows in (("float32", large), ("uint8", small)):
         work |= {
-            f"{name} x 1": lambda rows=rows: one_pass(rows, W[:1], b[:1]),
-            f"{name} x {MANY}": lambda rows=rows: one_pass(rows, W, b),
-            f"{name} k = {MANY}": lambda rows=rows: one_pass(rows, rivals, offsets),
+            f"{name} x 1": partial(one_pass, rows, W[:1], b[:1]),
+            f"{name} x {MANY}": partial(one_pass, rows, W, b),
+            f"{name} k = {MANY}": partial(one_pass, rows, rivals, offsets),
         }
-    t = side_by_side(work, rounds)
+    t = side_by_side(work, rounds, report.patience)
     size = f"{n:,} x {d:,}"
     keep(report, size, t)
     report.measured.setdefault("read_gb_per_second", {})[size] = large.nbytes / t["read float32"] / 1e9
@@ -124,10 +126,11 @@ def threads(report: Report, size: str, name: str, rows: Array, W: Array, b: Arra
             planes = W[:count], b[:count]
             t = side_by_side(
                 {
-                    f"engine {name} x {count}, 1 thread": lambda planes=planes: one.run(work, planes),
-                    f"engine {name} x {count}, 2 threads": lambda planes=planes: two.run(work, planes),
+                    f"engine {name} x {count}, 1 thread": partial(one.run, work, planes),
+                    f"engine {name} x {count}, 2 threads": partial(two.run, work, planes),
                 },
                 rounds,
+                report.patience,
             )
             keep(report, size, t)
             alone, both = t.values()
@@ -149,12 +152,13 @@ def csr(report: Report, name: str, matrix: Any, share: float, rounds: int) -> No
     across = matrix.T
     t = side_by_side(
         {
-            "csr x 1": lambda: one_pass(rows, W[:1], b[:1]),
+            "csr x 1": partial(one_pass, rows, W[:1], b[:1]),
             "scipy X @ w": lambda: matrix @ w,
             "scipy X.T @ c": lambda: across @ coef,
-            f"csr x {MANY}": lambda: one_pass(rows, W, b),
+            f"csr x {MANY}": partial(one_pass, rows, W, b),
         },
         rounds,
+        report.patience,
     )
     n, d = matrix.shape
     size = f"CSR {name} {n:,} x {d:,}"
@@ -181,7 +185,7 @@ def real_csr(report: Report, share: float, rounds: int) -> None:
     try:
         digits, _ = datasets.load("mnist")
         words, _ = datasets.load("newsgroups_rec")
-    except datasets.InputError as missing:
+    except InputError as missing:
         print(missing)
         return
     csr(report, "MNIST", digits.astype(np.float32), share, rounds)
@@ -208,7 +212,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="rounds of which the least time counts; default 15, small 2")
     options = parser.parse_args()
     rounds = options.rounds or (2 if options.small else 15)
-    report = Report("kernels", options.small)
+    report = Report("kernels", options.small, patience=Patience(0 if options.small else options.patience))
     print(headline())
     share, origin = share_inside(options.small)
     report.measured |= {"share_inside": share, "share_from": origin, "rounds": rounds}

@@ -2,13 +2,13 @@
 
 Ours gets the bytes as they are, KMeans float32 (its conversion is not timed); both use all cores, and each is first run
 on a small slice, so compilation is in no fit's time: it is measured by itself, in new processes with an empty and with
-a filled cache. For each `random_state` ours and theirs run in turn, `--repeats` times, and the least times are summed
-over the seeds. Labels are used only to score. Memory is the peak of the resident set above that after import and a
-small fit of the same kind, and includes the data themselves.
+a filled cache. For each `random_state` ours and theirs run in turn, `--repeats` times; the ratio is that of the least
+times, and the median over the seeds. Labels are used only to score. Memory is the peak of the resident set above that
+after import and a small fit of the same kind, and includes the data themselves.
 
 JSON: `benchmark`, `small`, `machine`, `lines` (a list of `name`, `ratio`, `most` / `least` / `aim` or null, `verdict`,
-`detail`) and `measured` (`fits`, `start_seconds`, `import_seconds`, `memory_mb`). Timings are not pass or fail: the exit
-code is 0.
+`detail`) and `measured` (`fits`, `start_seconds`, `import_seconds`, `memory_mb`). Timings are not pass or fail: the
+exit code is 0.
 """
 
 from __future__ import annotations
@@ -22,12 +22,16 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, TypeVar
 
-from _report import Report, arguments, destination, headline
+from _report import Patience, Report, arguments, destination, headline
 
 # What a benchmark imports would be in the figures of its children: they import for themselves.
+
+Result = TypeVar("Result")
 
 FIT_WANTED = {2: {"most": 0.5, "aim": 0.25}, 10: {"most": 1.0, "aim": 0.5}}
 CHILD_TIMEOUT = 600
@@ -73,53 +77,58 @@ def fits(report: Report, seeds: int, repeats: int) -> None:
     floats = X.astype(np.float32)
     said: set[str] = set()
 
-    def ours(rows: Any, k: int, seed: int) -> Any:
+    def ours(rows: slice, k: int, seed: int) -> tuple[Any, int]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", dmmc.ClusteringWarning)
             run = dmmc.fit(X[rows], k, random_state=seed)
         said.update(str(warning.message) for warning in caught)
-        return run
+        return run.labels, len(run.history)
 
-    def theirs(rows: Any, k: int, seed: int) -> Any:
-        return KMeans(k, n_init=1, random_state=seed).fit(floats[rows])
+    def theirs(rows: slice, k: int, seed: int) -> tuple[Any, int]:
+        model = KMeans(k, n_init=1, random_state=seed).fit(floats[rows])
+        return model.labels_, model.n_iter_
 
     for k in FIT_WANTED:
         ours(slice(3000), k, 0)
         theirs(slice(3000), k, 0)
-    for k, wanted in FIT_WANTED.items():
-        both: dict[str, list[dict[str, float]]] = {"dmmc": [], "kmeans": []}
+    for k in FIT_WANTED:
         said.clear()
+        found: dict[str, list[dict[str, float]]] = {"dmmc": [], "kmeans": []}
         for seed in range(seeds):
-            least = {"dmmc": math.inf, "kmeans": math.inf}
-            found: dict[str, Any] = {}
-            for _ in range(repeats):
+            least = dict.fromkeys(found, math.inf)
+            for turn in range(repeats):
                 for name, fit in (("dmmc", ours), ("kmeans", theirs)):
-                    least[name], found[name] = _timed(least[name], lambda fit=fit, seed=seed: fit(slice(None), k, seed))
-            passes = {"dmmc": len(found["dmmc"].history), "kmeans": found["kmeans"].n_iter_}
-            labels = {"dmmc": found["dmmc"].labels, "kmeans": found["kmeans"].labels_}
-            for name, rows in both.items():
-                rows.append({"seconds": least[name], "passes": passes[name], **dmmc.score(labels[name], y)})
-        report.measured.setdefault("fits", {})[f"k = {k}"] = {**both, "warnings": sorted(said)}
-        size = f"{'digits' if report.small else 'MNIST'} {X.shape[0]:,} x {X.shape[1]}, k = {k}"
-        a, b = both["dmmc"], both["kmeans"]
-        seconds = [sum(row["seconds"] for row in rows) for rows in (a, b)]
-        each = ", ".join(f"{p['seconds']:.2f} / {q['seconds']:.2f}" for p, q in zip(a, b, strict=True))
-        report.add(f"{size}: time, dmmc / KMeans", seconds[0] / seconds[1], f"{each} s", **wanted)
-        for measure in ("accuracy", "nmi"):
-            mean = [sum(row[measure] for row in rows) / seeds for rows in (a, b)]
-            # ten classes in two clusters are no contest
-            least_ratio = {"least": 1.0} if k == 10 else {}
-            report.add(
-                f"{size}: {measure}, dmmc / KMeans", mean[0] / mean[1], f"{mean[0]:.4f} / {mean[1]:.4f}", **least_ratio
-            )
+                    whole = partial(fit, slice(None), k, seed)
+                    seconds, (labels, n_iter) = report.patience.until_quiet(partial(timed, whole))
+                    least[name] = min(least[name], seconds)
+                    if turn == repeats - 1:
+                        found[name].append({"seconds": least[name], "n_iter": n_iter, **dmmc.score(labels, y)})
+        report.measured.setdefault("fits", {})[f"k = {k}"] = {**found, "warnings": sorted(said)}
+        compare(report, f"{'digits' if report.small else 'MNIST'} {X.shape[0]:,} x {X.shape[1]}", k, **found)
         for sentence in sorted(said):
             print(f"  dmmc warned: {sentence}")
 
 
-def _timed(least: float, do: Callable[[], Any]) -> tuple[float, Any]:
+def timed(do: Callable[[], Result]) -> tuple[float, Result]:
+    """Seconds that it took, and what it gave."""
     began = time.perf_counter()
     result = do()
-    return min(least, time.perf_counter() - began), result
+    return time.perf_counter() - began, result
+
+
+def compare(report: Report, data: str, k: int, dmmc: list[dict[str, float]], kmeans: list[dict[str, float]]) -> None:
+    """Lines about the fits of all seeds: the median ratio of the seconds, the ratios of the mean scores."""
+
+    def mean(rows: list[dict[str, float]], what: str) -> float:
+        return sum(row[what] for row in rows) / len(rows)
+
+    seconds = [(a["seconds"], b["seconds"]) for a, b in zip(dmmc, kmeans, strict=True)]
+    each = ", ".join(f"{a:.2f} / {b:.2f}" for a, b in seconds)
+    report.add(f"{data}, k = {k}: time, dmmc / KMeans", median(a / b for a, b in seconds), f"{each} s", **FIT_WANTED[k])
+    for what in ("accuracy", "nmi"):
+        a, b = mean(dmmc, what), mean(kmeans, what)
+        wanted = {"least": 1.0} if k == 10 else {}  # ten classes in two clusters are no contest
+        report.add(f"{data}, k = {k}: {what}, dmmc / KMeans", a / b, f"{a:.4f} / {b:.4f}", **wanted)
 
 
 # ------------------------------------------------------------------------------------------------ start and import
@@ -145,10 +154,8 @@ def start(report: Report) -> None:
         warm = child("quick.starting()", NUMBA_CACHE_DIR=cache)
     seconds = {"compile": sum(cold[:2]) - sum(cold[2:]), "load_compiled": sum(warm[:2]) - sum(warm[2:])}
     report.measured["start_seconds"] = seconds
-    report.add("first fits, compiled code loaded / compiled", seconds["load_compiled"] / seconds["compile"])
-    print(
-        f"  compilation {seconds['compile']:.1f} s once on a machine, {seconds['load_compiled']:.2f} s in later processes"
-    )
+    once, later = seconds.values()
+    report.add("first fits, compiled code loaded / compiled", later / once, f"{later:.2f} / {once:.2f} s")
 
 
 def importing(report: Report, repeats: int) -> None:
@@ -180,7 +187,7 @@ def _status(key: str) -> float:
 
 
 def resident(kind: str, small_path: str, path: str, k: int) -> None:
-    """In a child: bytes resident after import and a small fit, and at the peak of a fit of the file or store at `path`."""
+    """In a child: bytes resident after import and a small fit, and at the peak of a fit of what is at `path`."""
     import numpy as np
 
     import dmmc
@@ -245,7 +252,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("fits", "start", "import", "memory"), help="one part alone")
     options = parser.parse_args()
     small = options.small
-    report = Report("quick", small)
+    report = Report("quick", small, patience=Patience(0 if small else options.patience))
     print(headline())
     parts: dict[str, Callable[[], None]] = {
         "memory": lambda: memory(report),

@@ -1,6 +1,7 @@
 """Maximum margin clustering at scale.
 
-``dmmc.fit(source, n_clusters)`` clusters any matrix; ``dmmc.score(labels, truth)`` says how well. Importing
+``dmmc.fit(source, n_clusters)`` clusters any matrix, ``dmmc.load(folder)`` reads a model back, and
+``dmmc.score(labels, truth)`` says how well. Importing
 this package is quick: numba, dask, zarr and scikit-learn are imported by the first call that needs them.
 """
 
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError
 
 if TYPE_CHECKING:
-    from dmmc.api import fit
+    from dmmc.api import fit, load
     from dmmc.estimators import CuttingPlaneMMC
     from dmmc.metrics import score
 
@@ -25,11 +26,12 @@ __all__ = [
     "InputError",
     "__version__",
     "fit",
+    "load",
     "score",
 ]
 
 # public name -> the module that is imported when the name is first used
-_LAZY = {"fit": "dmmc.api", "CuttingPlaneMMC": "dmmc.estimators", "score": "dmmc.metrics"}
+_LAZY = {"fit": "dmmc.api", "load": "dmmc.api", "CuttingPlaneMMC": "dmmc.estimators", "score": "dmmc.metrics"}
 
 
 def __getattr__(name: str) -> object:

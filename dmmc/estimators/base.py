@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from dmmc.data import Dataset, open_dataset
 from dmmc.engine import Local
 from dmmc.errors import InputError
 from dmmc.passes import Hyperplanes
+from dmmc.solvers.base import Callback
 
 Array = NDArray[Any]
 
@@ -56,6 +57,16 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     intercept_: Array
     labels_: Array
     n_features_in_: int
+    objective_: float
+    gap_: float
+    n_iter_: int
+    history_: list[dict[str, Any]]
+    choices_: dict[str, Any]
+    _listener: Callback | None = None
+
+    def check_parameters(self) -> None:
+        """Refuse a parameter in one sentence."""
+        raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that sparse rows are welcome."""
@@ -70,6 +81,8 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         dataset = open_dataset(source, component, self.n_jobs)
         if hasattr(source, "columns"):
             validate_data(self, source, skip_check_array=True)
+        elif isinstance(source, Dataset) and source.feature_names is not None:
+            self.feature_names_in_ = np.array(source.feature_names, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.n_features_in_ = dataset.n_features
@@ -111,11 +124,71 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.coef_, self.intercept_ = sign * planes.W, sign * bias
         else:
             self.coef_, self.intercept_ = planes.W[order], bias[order]
-        self.labels_ = np.concatenate([passes.largest(f) for f in engine.rows(passes.scores, self._planes())])
+        self.labels_ = np.concatenate([passes.largest(f) for f in engine.rows(passes.scores, self.hyperplanes())])
         self.labels_ = self.labels_.astype(np.int32)
 
-    def _planes(self) -> Hyperplanes:
+    def hyperplanes(self) -> Hyperplanes:
+        """The fitted hyperplanes, in the coordinates of the raw rows."""
         return Hyperplanes(self.coef_, self.intercept_, np.zeros_like(self.intercept_))
+
+    def watch(self, listener: Callback | None) -> None:
+        """Tell `listener` when a phase of the next fit begins, and about each pass."""
+        self._listener = listener
+
+    def _phase(self, name: str) -> None:
+        if self._listener is not None:
+            self._listener({"phase": name})
+
+    # ------------------------------------------------------------------------------------------ to and from files
+
+    def plain_params(self) -> dict[str, Any]:
+        """Parameters that a file can hold: the seed that was used, no callbacks, no arrays."""
+        params: dict[str, Any] = self.get_params()
+        params["random_state"] = self.choices_["random_state"]
+        params["callbacks"] = None
+        if not isinstance(params["init"], str):
+            params["init"] = "labels"
+        return params
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """What `checkpoint.write` needs to write the model."""
+        names = getattr(self, "feature_names_in_", None)
+        content = {
+            "estimator": type(self).__name__,
+            "params": self.plain_params(),
+            "choices": self.choices_,
+            "objective": self.objective_,
+            "gap": self.gap_ if np.isfinite(self.gap_) else None,
+            "n_iter": self.n_iter_,
+            "feature_names": None if names is None else [str(name) for name in names],
+        }
+        return content, {"coef": self.coef_, "intercept": self.intercept_}
+
+    @classmethod
+    def from_arrays(cls, content: dict[str, Any], arrays: dict[str, Array], name: str) -> Self:
+        """The fitted estimator again; `name` is for messages."""
+        try:
+            params = {**content["params"]}
+            if params.get("init") == "labels":
+                del params["init"]
+            model = cls(**params)
+            model.check_parameters()
+            model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
+            model.objective_, model.gap_, model.n_iter_ = content["objective"], content["gap"], content["n_iter"]
+            model.choices_, model.history_ = content["choices"], []
+            if content["feature_names"] is not None:
+                model.feature_names_in_ = np.array(content["feature_names"], object)
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{name} holds a model that is not whole: {error}.") from error
+        K = 1 if model.n_clusters == 2 else model.n_clusters
+        coef, intercept = model.coef_, model.intercept_
+        whole = coef.dtype == intercept.dtype == np.float64 and coef.ndim == 2 and coef.shape[1] > 0
+        if not (whole and len(coef) == K and intercept.shape == (K,)):
+            raise InputError(f"{name} holds a model whose arrays do not fit {model.n_clusters} clusters.")
+        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+            raise InputError(f"{name} holds a model with numbers that are not finite.")
+        model.n_features_in_ = coef.shape[1]
+        return model
 
     # --------------------------------------------------------------------------------------------- predicting
 
@@ -156,7 +229,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 f"{self.n_features_in_} features as input ({dataset.name} was given)."
             )
         with Local(dataset, self.n_jobs) as engine:
-            for block, f in zip(dataset.blocks, engine.rows(passes.checked_scores, self._planes()), strict=True):
+            for block, f in zip(dataset.blocks, engine.rows(passes.checked_scores, self.hyperplanes()), strict=True):
                 if isinstance(f, tuple):
                     raise passes.not_finite(dataset, f)
                 assert len(f) == block.stop - block.start

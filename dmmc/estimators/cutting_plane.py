@@ -122,10 +122,11 @@ class CuttingPlaneMMC(LinearClusterer):
         sample_weight : how much each row counts
         component : path inside the store, for a zarr store
         """
-        self._check_parameters()
+        self.check_parameters()
         seed = self._seed(self.random_state)
         dataset = self._given(self._open(X, component, sample_weight))
         with one_blas_thread():
+            self._phase("measure")
             with Local(dataset, self.n_jobs) as engine:
                 geometry, limited = measure(dataset, engine.rows, self.scale)
             with Local(limited, self.n_jobs) as engine:
@@ -150,7 +151,9 @@ class CuttingPlaneMMC(LinearClusterer):
             wide=k > 2 or starts > 1,
         )
         solver = CuttingPlane(problem, engine.run)
+        self._phase("start")
         labellings = start.labellings(init, dataset, engine.run, geometry, k, starts, seed)
+        self._phase("search")
         state, history, why = drive(
             solver,
             solver.init(labellings, dataset.n_features),
@@ -176,6 +179,7 @@ class CuttingPlaneMMC(LinearClusterer):
             "prices_folded_into_biases": bool(best.best.price.any()),
             "reseeded": best.reseeded,
         }
+        self._phase("label")
         self._settle(geometry.raw(best.best.W, best.best.b, best.best.price), engine)
         self._tell(best, why)
 
@@ -195,11 +199,13 @@ class CuttingPlaneMMC(LinearClusterer):
         return 10 if init == "random" else 1
 
     def _callbacks(self) -> Sequence[Callback]:
+        heard = () if self._listener is None else (self._listener,)
         if self.callbacks is None:
-            return ()
-        return (self.callbacks,) if callable(self.callbacks) else self.callbacks
+            return heard
+        return (*heard, self.callbacks) if callable(self.callbacks) else (*heard, *self.callbacks)
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Refuse a parameter in one sentence."""
         number(
             "n_clusters",
             self.n_clusters,

@@ -1,0 +1,263 @@
+"""Where converted rows go: zarr arrays that grow at their end and widen when a number does not fit.
+
+Every chunk is written, also one of zeros, and ends in a checksum: what is lost or damaged later is noticed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.convert.reading import Piece, Reader
+from dmmc.data import MIB, Csr
+from dmmc.errors import InputError
+
+CHUNK_BYTES = 8 * MIB
+STRINGS_A_CHUNK = 65_536
+
+ANNDATA = {"encoding-type": "anndata", "encoding-version": "0.1.0"}
+ARRAY = {"encoding-type": "array", "encoding-version": "0.2.0"}
+CSR = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0"}
+STRINGS = {"encoding-type": "string-array", "encoding-version": "0.2.0"}
+FRAME = {"encoding-type": "dataframe", "encoding-version": "0.2.0", "_index": "_index"}
+
+ROW_NUMBERS = "dmmc-row-numbers"
+"""Attribute of an obs whose index was made up, as AnnData wants one: such a store has no row ids."""
+
+
+class Growing:
+    """A zarr array that grows along its first axis, a whole chunk at a time.
+
+    Parameters
+    ----------
+    scratch : Path
+        Folder in which it lives until it is finished.
+    name : str
+        Of its own among those in that folder.
+    chunk_rows : int, optional
+        Rows a chunk; by default as many as `CHUNK_BYTES` hold.
+    """
+
+    def __init__(self, scratch: Path, name: str, chunk_rows: int | None = None) -> None:
+        self._scratch = scratch
+        self._name = name
+        self._wanted_rows = chunk_rows
+        self._array: Any = None
+        self._folder = scratch / name
+        self._stored = 0
+        self._buffer: NDArray[Any] = np.empty(0, np.uint8)
+        self._filled = 0
+        self._begun = False
+
+    def __len__(self) -> int:
+        return self._stored + self._filled
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the numbers so far."""
+        return self._buffer.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers so far, in memory."""
+        return len(self) * int(np.prod(self._buffer.shape[1:], dtype=np.int64)) * self.dtype.itemsize
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Add rows; the dtype widens as numpy promotes, and what is on disk is written again."""
+        if not self._begun:
+            self._begin(values.dtype, values.shape[1:])
+        dtype = np.promote_types(self.dtype, values.dtype)
+        if dtype != self.dtype:
+            self._widen(dtype)
+        while len(values):
+            part = values[: len(self._buffer) - self._filled]
+            self._buffer[self._filled : self._filled + len(part)] = part
+            self._filled += len(part)
+            values = values[len(part) :]
+            if self._filled == len(self._buffer):
+                self._flush()
+
+    def add_to_all(self, number: int) -> None:
+        """Add a whole number to every entry."""
+        self._buffer[: self._filled] += number
+        for start in range(0, self._stored, len(self._buffer)):
+            self._array[start : start + len(self._buffer)] = self._array[start : start + len(self._buffer)] + number
+
+    def finish(self, where: Path, attributes: dict[str, Any]) -> int:
+        """Write what is left and move the array to its place; gives the rows of a chunk."""
+        if self._filled or self._array is None:
+            self._flush()
+        self._array.attrs.update(attributes)
+        self._folder.rename(where)
+        return int(self._array.chunks[0])
+
+    def _begin(self, dtype: np.dtype[Any], width: tuple[int, ...]) -> None:
+        rows = self._wanted_rows
+        if rows is None:
+            row_bytes = max(1, int(np.prod(width, dtype=np.int64)) * dtype.itemsize)
+            rows = STRINGS_A_CHUNK if dtype.kind == "T" else max(1, CHUNK_BYTES // row_bytes)
+        self._buffer = np.empty((rows, *width), dtype)
+        self._begun = True
+
+    def _flush(self) -> None:
+        stop = self._stored + self._filled
+        if self._array is None:
+            self._create()
+        self._array.resize((stop, *self._buffer.shape[1:]))
+        if self._filled:
+            self._array[self._stored : stop] = self._buffer[: self._filled]
+        self._stored, self._filled = stop, 0
+
+    def _create(self) -> None:
+        import zarr
+        from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
+
+        width, text = self._buffer.shape[1:], self.dtype.kind == "T"
+        packer = ZstdCodec(level=3) if text else BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")
+        # what ends within its first chunk gets a chunk of its own size: zarr would fill up a larger one
+        rows = max(1, min(len(self._buffer), self._filled))
+        self._array = zarr.create_array(
+            str(self._folder),
+            shape=(0, *width),
+            chunks=(rows, *width),
+            dtype=self.dtype,
+            compressors=[packer, Crc32cCodec()],
+            config={"write_empty_chunks": True},
+            zarr_format=3,
+        )
+
+    def _widen(self, dtype: np.dtype[Any]) -> None:
+        wider = Growing(self._scratch, self._name + "+", self._wanted_rows)
+        wider._begin(dtype, self._buffer.shape[1:])
+        for start in range(0, self._stored, len(self._buffer)):
+            wider.append(self._array[start : start + len(self._buffer)])
+        wider.append(self._buffer[: self._filled])
+        if self._array is not None:
+            shutil.rmtree(self._folder)
+        self.__dict__.update(wider.__dict__)
+
+
+class Writer:
+    """Takes pieces of rows and leaves a store: one array, a CSR group, or an AnnData group around either.
+
+    Parameters
+    ----------
+    reader : Reader
+        Where the pieces come from.
+    scratch : Path
+        Folder for the arrays until they are finished.
+    chunk_rows : int, optional
+        Rows a chunk of a dense matrix.
+    """
+
+    def __init__(self, reader: Reader, scratch: Path, chunk_rows: int | None) -> None:
+        self.reader = reader
+        self.n_rows = 0
+        self._values = Growing(scratch, "values", None if reader.sparse else chunk_rows)
+        self._columns = Growing(scratch, "columns")
+        self._indptr = Growing(scratch, "indptr")
+        self._ids = Growing(scratch, "ids")
+        self._labels = Growing(scratch, "labels")
+        self._scratch = scratch
+        if reader.sparse:
+            self._indptr.append(np.zeros(1, np.int64))
+
+    def add(self, piece: Piece) -> None:
+        """Write the next rows."""
+        rows = piece.rows
+        if isinstance(rows, Csr):
+            rows = _sorted(rows)
+            self._indptr.append(rows.indptr[1:] + len(self._values))
+            self._values.append(rows.data)
+            self._columns.append(rows.indices)
+            self.n_rows += rows.n_rows
+        else:
+            self._values.append(rows)
+            self.n_rows += len(rows)
+        if piece.ids is not None:
+            self._ids.append(_strings(piece.ids))
+        if piece.labels is not None:
+            self._labels.append(piece.labels)
+
+    def finish(self, store: Path) -> dict[str, Any]:
+        """Put everything in its place; gives what was written."""
+        reader = self.reader
+        n_features = reader.n_features
+        if self.n_rows == 0 or n_features == 0:
+            raise InputError(f"{reader.name} holds no {'rows' if self.n_rows == 0 else 'columns'}: nothing to convert.")
+        annotated = reader.feature_names is not None or reader.has_ids or reader.has_labels
+        if annotated:
+            _group(store, ANNDATA)
+        chunk_rows = self._matrix(store / "X" if annotated else store, n_features)
+        if reader.has_ids or reader.has_labels:
+            self._rows_frame(store / "obs")
+        if reader.feature_names is not None:
+            _group(store / "var", FRAME | {"column-order": []})
+            self._index(store / "var" / "_index", reader.feature_names)
+        size = self._values.nbytes + (self._columns.nbytes + self._indptr.nbytes if reader.sparse else 0)
+        return {
+            "rows": self.n_rows,
+            "columns": n_features,
+            "dtype": str(self._values.dtype),
+            "sparse": reader.sparse,
+            "nnz": len(self._values) if reader.sparse else None,
+            "bytes": size,
+            "chunk_rows": None if reader.sparse else chunk_rows,
+            "feature_names": reader.feature_names is not None,
+            "row_ids": reader.has_ids,
+            "labels": reader.has_labels,
+            "image_shape": None if reader.image_shape is None else list(reader.image_shape),
+        }
+
+    def _matrix(self, where: Path, n_features: int) -> int:
+        image = self.reader.image_shape
+        more = {} if image is None else {"image_shape": list(image)}
+        if not self.reader.sparse:
+            return self._values.finish(where, ARRAY | more)
+        if self.reader.shift:
+            self._columns.add_to_all(self.reader.shift)
+        _group(where, CSR | more | {"shape": [self.n_rows, n_features]})
+        for part, growing in (("data", self._values), ("indices", self._columns), ("indptr", self._indptr)):
+            growing.finish(where / part, ARRAY)
+        return 0
+
+    def _rows_frame(self, where: Path) -> None:
+        reader = self.reader
+        made_up = {} if reader.has_ids else {ROW_NUMBERS: True}
+        _group(where, FRAME | made_up | {"column-order": ["label"] if reader.has_labels else []})
+        if reader.has_labels:
+            self._labels.finish(where / "label", ARRAY)
+        if not reader.has_ids:
+            for start in range(0, self.n_rows, STRINGS_A_CHUNK):
+                stop = min(start + STRINGS_A_CHUNK, self.n_rows)
+                self._ids.append(np.arange(start, stop).astype(np.dtypes.StringDType()))
+        self._ids.finish(where / "_index", STRINGS)
+
+    def _index(self, where: Path, names: list[str]) -> None:
+        growing = Growing(self._scratch, "names")
+        growing.append(_strings(names))
+        growing.finish(where, STRINGS)
+
+
+def _strings(values: list[str]) -> NDArray[Any]:
+    return np.array(values, dtype=np.dtypes.StringDType())
+
+
+def _group(where: Path, attributes: dict[str, Any]) -> None:
+    import zarr
+
+    zarr.create_group(str(where), attributes=attributes, zarr_format=3)
+
+
+def _sorted(rows: Csr) -> Csr:
+    """Rows with sorted columns, repeated ones added up, and signed column numbers as scipy and anndata know them."""
+    matrix = rows.to_scipy()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    indices = matrix.indices.astype(np.int32 if rows.n_features <= np.iinfo(np.int32).max else np.int64, copy=False)
+    return Csr(matrix.data, indices, matrix.indptr.astype(np.int64, copy=False), rows.n_features)

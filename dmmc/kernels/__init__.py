@@ -1,0 +1,41 @@
+"""One read of the data per pass: scores, then a loss of the scores, then weighted sums.
+
+A kernel sees a block of rows (dense or CSR), hyperplanes and a loss *table*; it does not know what the loss is for.
+Hyperplanes are given in the coordinates of the raw rows (`Geometry.raw` folds centring and scaling in), so integers
+stay integers and sparse rows stay sparse.
+
+Rows are visited in tiles of at most 128 that stay in the cache between the two halves of the work. Inside a tile
+sums are kept in the compute type (float32 for float32 and integers of up to 16 bits, else float64) and flushed to
+float64 after it; sums of integers with coefficients -1, 0, 1 stay below 2**24 there, so they are exact.
+
+The score of a row with a hyperplane has the same bits wherever the row stands and whichever hyperplanes are scored
+with it. There are two such scores, which differ in the order of addition: `wide=True`, where hyperplanes share each
+load, and `wide=False`, the fastest for one hyperplane alone.
+
+All kernels are serial and release the GIL: the engine runs blocks side by side.
+
+    fused      the pass itself, in numba
+    calls      `losses` and `scores`: what Python calls
+    moments    `moments`, `squared_distances`, `weighted_sum`: looking at the data, and principal directions
+    common     types and memory
+"""
+
+from dmmc.kernels.calls import losses, scores
+from dmmc.kernels.common import Sums, compute_dtype
+from dmmc.kernels.fused import FROZEN, GIVEN, NEAREST, OWN, TILE_ROWS
+from dmmc.kernels.moments import moments, squared_distances, weighted_sum
+
+__all__ = [
+    "FROZEN",
+    "GIVEN",
+    "NEAREST",
+    "OWN",
+    "TILE_ROWS",
+    "Sums",
+    "compute_dtype",
+    "losses",
+    "moments",
+    "scores",
+    "squared_distances",
+    "weighted_sum",
+]

@@ -1,0 +1,263 @@
+"""The plots of a report, as plotly describes them: plain dicts of data and layout.
+
+Text, grid and background get their colours from the page's style sheet, so that they follow light, dark and print.
+"""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.report import text
+from dmmc.report.content import Page
+
+Figure = dict[str, Any]
+
+POINTS = 5000
+"""Rows drawn on the map."""
+PASSES = 1500
+"""Points of a curve."""
+LABELLED = 15
+"""Up to this many bars carry their number."""
+ROWS_A_BAR = 6
+"""Bins of a histogram are joined until a bar stands for about so many rows, or a dozen are left."""
+
+# Ten hues of middle lightness that can be told apart on white and on near-black.
+_TEN = ("#3b82d6", "#e08a1e", "#2fa36b", "#d6495b", "#8d6fd1", "#1aa6b7", "#c2569f", "#8a9a1f", "#b0713f", "#7b8794")
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
+_STILL = {"displayModeBar": False}
+_BAR_LINES = {"width": 0}
+
+
+def colours(k: int) -> list[str]:
+    """One colour for each cluster."""
+    if k <= len(_TEN):
+        return list(_TEN[:k])
+    golden = (5**0.5 - 1) / 2
+    lightness = (0.46, 0.6, 0.53)
+    shades = (colorsys.hls_to_rgb(0.58 + i * golden, lightness[i % 3], 0.62) for i in range(k))
+    return [f"#{round(255 * r):02x}{round(255 * g):02x}{round(255 * b):02x}" for r, g, b in shades]
+
+
+def sizes(page: Page) -> Figure:
+    """One bar for each cluster."""
+    k, total = len(page.sizes), sum(page.sizes)
+    bars: dict[str, Any] = {
+        "type": "bar",
+        "x": list(range(k)),
+        "y": [int(size) for size in page.sizes],
+        "customdata": [text.share(size, total) for size in page.sizes],
+        "hovertemplate": "cluster %{x}: %{y:,} rows, %{customdata}<extra></extra>",
+        "marker": {"color": colours(k), "line": _BAR_LINES},
+    }
+    if k <= LABELLED:
+        labels = {"text": [text.count(size) for size in page.sizes], "textposition": "outside", "cliponaxis": False}
+        bars.update(labels, textangle=0)
+    every = {"tickmode": "linear", "tick0": 0, "dtick": 1} if k <= 2 * LABELLED else {"nticks": 12}
+    return {
+        "id": "plot-sizes",
+        "data": [bars],
+        "layout": _layout(
+            320,
+            xaxis={"title": {"text": "cluster"}, "showgrid": False, "range": [-0.6, k - 0.4], **every},
+            yaxis={"title": {"text": "rows"}, "rangemode": "tozero", "tickformat": ",~s"},
+            bargap=0.5 if k <= 4 else 0.25 if k <= 2 * LABELLED else 0.1,
+        ),
+        "config": _STILL,
+    }
+
+
+def sampled(page: Page) -> NDArray[np.intp]:
+    """Which of the sampled rows are on the map: all that have a place on it, evenly thinned to `POINTS`."""
+    xy = np.asarray(page.map_xy, dtype=np.float64).reshape(-1, 2)
+    labels = np.asarray(page.map_labels)
+    drawn = np.flatnonzero(np.isfinite(xy).all(axis=1) & (labels >= 0) & (labels < len(page.sizes)))
+    return drawn if len(drawn) <= POINTS else drawn[np.arange(POINTS) * len(drawn) // POINTS]
+
+
+def sample_map(page: Page) -> Figure:
+    """The sampled rows, one trace for each cluster."""
+    drawn = sampled(page)
+    xy = np.asarray(page.map_xy, dtype=np.float64).reshape(-1, 2)[drawn]
+    labels, rows = np.asarray(page.map_labels)[drawn], np.asarray(page.map_rows)[drawn]
+    size = 8 if len(drawn) <= 400 else 6 if len(drawn) <= 2000 else 5
+    traces = []
+    for cluster, colour in enumerate(colours(len(page.sizes))):
+        own = labels == cluster
+        if own.any():
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "meta": cluster,
+                    "x": _numbers(xy[own, 0]),
+                    "y": _numbers(xy[own, 1]),
+                    "customdata": [text.plot(row) for row in rows[own].tolist()],
+                    "hovertemplate": f"row %{{customdata}}, cluster {cluster}<extra></extra>",
+                    "marker": {"color": colour, "size": size, "opacity": 0.75, "line": {"width": 0}},
+                }
+            )
+    across, up = page.map_axes
+    return {
+        "id": "plot-map",
+        "data": traces,
+        "layout": _layout(
+            520,
+            xaxis={"title": {"text": text.plot(across)}, "zeroline": False},
+            yaxis={"title": {"text": text.plot(up)}, "zeroline": False},
+            hovermode="closest",
+            dragmode="zoom",
+        ),
+        "config": {"modeBarButtons": [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]]},
+    }
+
+
+def margins(page: Page) -> Figure:
+    """The margin histogram of each cluster, one above the other on one axis; each as high as its fullest bin."""
+    k = len(page.sizes)
+    edges, counts = _joined(page)
+    left, right = edges[:-1], edges[1:]
+    usable = np.isfinite(left) & np.isfinite(right)
+    span = float(right[usable].max() - left[usable].min()) if usable.any() else 0.0
+    least = span / 500 if span > 0 else 1e-3 * max(1.0, float(np.abs(left[usable]).max(initial=0.0)))
+    traces = []
+    for cluster, colour in enumerate(colours(k)):
+        own = counts[cluster]
+        bins = np.flatnonzero(usable & (own > 0))
+        if len(bins) == 0:
+            continue
+        height = own[bins] / own[bins].max()
+        ranges = zip(left[bins], right[bins], own[bins], strict=True)
+        traces.append(
+            {
+                "type": "bar",
+                "meta": cluster,
+                "x": _numbers((left[bins] + right[bins]) / 2),
+                "width": _numbers(np.maximum(right[bins] - left[bins], least)),
+                "y": _numbers(0.88 * height),
+                "base": k - 1 - cluster,
+                "customdata": [f"{text.number(a, 3)} to {text.number(b, 3)}: {int(n):,} rows" for a, b, n in ranges],
+                "hovertemplate": f"cluster {cluster}, margin %{{customdata}}<extra></extra>",
+                "marker": {"color": colour, "line": _BAR_LINES},
+            }
+        )
+    row = min(110.0, max(20.0, 440.0 / max(k, 1)))
+    ends = [min(0.0, float(left[usable].min())), float(right[usable].max())] if span > 0 else None
+    ticks = {
+        "tickmode": "array",
+        "tickvals": [k - 1 - cluster for cluster in range(k)],
+        "ticktext": [str(cluster) for cluster in range(k)],
+        "ticklabelposition": "outside top",
+    }
+    return {
+        "id": "plot-margins",
+        "data": traces,
+        "layout": _layout(
+            round(row * k + 80),
+            xaxis={
+                "title": {"text": "margin"},
+                "zeroline": False,
+                "range": ends,
+                "side": "bottom" if k <= LABELLED else "top",  # above what has to be scrolled
+            },
+            yaxis={"title": {"text": "cluster"}, "range": [-0.06, k], "zeroline": False, "ticks": "", **ticks},
+            barmode="overlay",
+            hovermode="closest",
+        ),
+        "config": _STILL,
+    }
+
+
+def objective(page: Page) -> Figure:
+    """The objective after each pass."""
+    return _curve(page, "objective", "plot-objective", {"exponentformat": "power"})
+
+
+def gap(page: Page) -> Figure:
+    """The gap after each pass, on a log scale: what is zero or negative is not on it."""
+    values = [value for line in page.history if (value := text.finite(line.get("gap"))) is not None and value > 0]
+    narrow = {"dtick": "D2"} if values and max(values) < 100 * min(values) else {}
+    return _curve(page, "gap", "plot-gap", {"type": "log", "tickformat": "~g", **narrow})
+
+
+def passes(history: Sequence[dict[str, Any]]) -> list[float]:
+    """Where each line of the history stands: at its iteration, or at its place if iterations do not rise."""
+    iterations = [text.finite(line.get("iteration")) for line in history]
+    known = [at for at in iterations if at is not None]
+    rising = len(known) == len(iterations) and all(a < b for a, b in pairwise(known))
+    return known if rising else [float(i + 1) for i in range(len(history))]
+
+
+def _curve(page: Page, what: str, name: str, axis: dict[str, Any]) -> Figure:
+    at = passes(page.history)
+    n = len(at)
+    kept = range(n) if n <= PASSES else sorted({i * (n - 1) // (PASSES - 1) for i in range(PASSES)})
+    values = [text.finite(page.history[i].get(what)) for i in kept]
+    positive = axis.get("type") == "log"
+    line = {
+        "type": "scatter",
+        "mode": "lines+markers" if n <= 60 else "lines",
+        "x": [at[i] for i in kept],
+        "y": [None if value is None or (positive and value <= 0) else value for value in values],
+        "customdata": [_beside(page.history[i]) for i in kept],
+        "hovertemplate": f"pass %{{x}}: {what} %{{y:.5g}}%{{customdata}}<extra></extra>",
+        "line": {"color": _TEN[0], "width": 2},
+        "marker": {"size": 5},
+        "connectgaps": False,
+    }
+    whole = {"tickmode": "linear", "tick0": at[0], "dtick": 1} if 0 < n <= 8 else {}
+    return {
+        "id": name,
+        "data": [line],
+        "layout": _layout(
+            300,
+            xaxis={"title": {"text": "pass"}, "zeroline": False, "showgrid": False, "tickformat": ",d", **whole},
+            yaxis={"title": {"text": what}, "zeroline": False, **axis},
+            hovermode="x",
+        ),
+        "config": _STILL,
+    }
+
+
+def _joined(page: Page) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Edges and counts of the margin histogram, with neighbouring bins joined where rows are few."""
+    counts = np.asarray(page.margin_counts, np.float64).reshape(len(page.sizes), -1)
+    counts = np.where(np.isfinite(counts), counts, 0.0)
+    edges = np.asarray(page.margin_edges, np.float64)
+    clusters, bins = max(1, int((counts.sum(axis=1) > 0).sum())), counts.shape[1]
+    wanted = max(12.0, counts.sum() / clusters / ROWS_A_BAR)
+    starts = np.arange(0, bins, max(1, round(bins / wanted)))
+    return np.append(edges[starts], edges[-1:]), np.add.reduceat(counts, starts, axis=1)
+
+
+def _beside(line: dict[str, Any]) -> str:
+    """What else a line of the history knows, for its hover text."""
+    found = ((what, text.finite(line.get(what))) for what in ("planes", "flips", "seconds"))
+    return "".join(f"<br>{what} {value:g}" for what, value in found if value is not None)
+
+
+def _layout(height: int, **more: Any) -> dict[str, Any]:
+    for axis in ("xaxis", "yaxis"):
+        more[axis] = {"automargin": True, "fixedrange": "dragmode" not in more, **more[axis]}
+    return {
+        "height": height,
+        "autosize": True,
+        "margin": {"l": 48, "r": 12, "t": 18, "b": 44},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": _FONT, "size": 12},
+        "hoverlabel": {"font": {"family": _FONT, "size": 13}, "align": "left"},
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#8a94a3", "activecolor": _TEN[0]},
+        "showlegend": False,
+        "dragmode": False,
+        **more,
+    }
+
+
+def _numbers(values: NDArray[Any]) -> list[float | None]:
+    return [text.finite(value) for value in values.tolist()]

@@ -1,0 +1,116 @@
+"""Strings from outside made inert, and numbers as people read them."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+LONG = 300
+"""Characters of a string that are shown; of a longer one, its two ends."""
+
+# Letters of several scripts and emoji are joined by these two: the only format characters that pass.
+_JOINERS = "\u200c\u200d"
+_UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def visible(value: object, limit: int = LONG, keep: str = "") -> str:
+    r"""A string of at most about `limit` characters that shows what it holds.
+
+    Control characters, direction marks, line separators and unpaired surrogates are written out (``\u202e``), so they
+    can neither reorder the text around them nor fail to encode. Those in `keep` stay.
+    """
+    text = str(value)
+    if len(text) > limit:
+        head, tail = limit * 2 // 3, limit // 4
+        text = f"{text[:head]} … {text[-tail:]} ({len(text):,} characters)"
+    return "".join(character if _shows(character) or character in keep else _written(character) for character in text)
+
+
+def markup(value: object, limit: int = LONG, keep: str = "") -> str:
+    """A string for the body of the page: escaped, and isolated from the direction of the text around it."""
+    return f"<bdi>{attribute(value, limit, keep)}</bdi>"
+
+
+def attribute(value: object, limit: int = LONG, keep: str = "") -> str:
+    """A string for an attribute in quotes, or for the title of the page."""
+    return html.escape(visible(value, limit, keep), quote=True)
+
+
+def plot(value: object, limit: int = 60) -> str:
+    """A string for plotly, which reads tags and entities in labels and hover texts."""
+    return html.escape(visible(value, limit), quote=False)
+
+
+def script_json(value: Any) -> str:
+    """JSON that can stand inside a script element: ASCII, and no character that could end the element."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
+
+
+def finite(value: object) -> float | None:
+    """The number, with five digits, or None for what is not a finite number: null in JSON, a hole in a curve."""
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return float(f"{number:.5g}") if math.isfinite(number) else None
+
+
+def number(value: object, digits: int = 4) -> str:
+    """A measured number with a few digits, whatever its size; a dash for what is none."""
+    known = finite(value)
+    if known is None:
+        return "–"
+    return f"{known:,.0f}" if 10**digits <= abs(known) < 1e6 else f"{known:.{digits}g}"
+
+
+def column(values: Sequence[float]) -> list[str]:
+    """Numbers that stand below each other: with the same number of decimals, so that they can be compared."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    if not 1e-3 <= largest < 1e6:
+        return [number(value, 3) for value in values]
+    decimals = max(0, 2 - math.floor(math.log10(largest)))
+    return [f"{value:,.{decimals}f}" if math.isfinite(value) else "–" for value in values]
+
+
+def count(value: int) -> str:
+    """A number of things: 12,345."""
+    return f"{value:,}"
+
+
+def share(part: float, whole: float) -> str:
+    """Part of a whole: 12.3 %."""
+    return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+def duration(seconds: float) -> str:
+    """0.42 s, 12 s, 4 min 10 s, 2 h 05 min."""
+    if seconds < 1:
+        return f"{seconds:.2g} s"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60:02d} min"
+
+
+def plural(n: int, noun: str, ending: str = "s") -> str:
+    """1 row, 2 rows."""
+    return f"{count(n)} {noun}{'' if n == 1 else ending}"
+
+
+def _shows(character: str) -> bool:
+    return character in _JOINERS or unicodedata.category(character) not in _UNSEEN
+
+
+def _written(character: str) -> str:
+    short = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+    point = ord(character)
+    return short.get(character) or (f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}")
