@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
 from typing import Any, TypeVar
 
 from dmmc.data import Block, Dataset
@@ -17,13 +18,13 @@ GROUP = 16
 """Consecutive blocks whose sums are added first, so that where a block runs cannot change a bit of the total."""
 
 
-def count_jobs(n_jobs: int | None) -> int:
+def count_jobs(n_jobs: object) -> int:
     """How many threads `n_jobs` asks for: None or -1 is all the cores this process may use."""
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0 or n_jobs < -1):
-        raise InputError(f"n_jobs is {n_jobs!r}; give a positive number of threads, or None (or -1) for all cores.")
-    if n_jobs is None or n_jobs == -1:
+    if n_jobs is None or (isinstance(n_jobs, Integral) and n_jobs == -1):
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return n_jobs
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs < 1:
+        raise InputError(f"n_jobs is {n_jobs!r}; give a positive number of threads, or None (or -1) for all cores.")
+    return int(n_jobs)
 
 
 def add(left: Any, right: Any) -> Any:

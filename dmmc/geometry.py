@@ -10,14 +10,15 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc import passes
+from dmmc import inspection, kernels, passes
 from dmmc.data import Dataset
 from dmmc.errors import ClusteringWarning, InputError
+from dmmc.inspection import Description, Inspection, Limits
 
 Array = NDArray[Any]
 
@@ -27,6 +28,10 @@ WIDELY = 30.0
 """Features are standardised where the largest spread is this many times the median one."""
 FAR = 10.0
 """A row farther from the centre than this many times the median row has its influence limited."""
+HOPELESS = 1e15
+"""A row farther than this would overflow float32 when squared."""
+LARGEST = {np.float32: 1e30, np.float64: 1e150}
+"""Numbers beyond this overflow when they are squared and summed in the compute type."""
 
 
 @dataclass(frozen=True)
@@ -83,89 +88,153 @@ def measure(dataset: Dataset, run: Callable[..., Iterable[Any]], scale: str) -> 
     -------
     geometry, and the dataset with the weights of outliers lowered (or as it was)
     """
-    shift = _shift(dataset)
-    found = list(run(passes.inspect, shift))
-    for inspection in found:
-        if inspection.nonfinite is not None:
-            raise passes.not_finite(dataset, inspection.nonfinite)
-    digest = hashlib.sha256(f"{dataset.n_rows} {dataset.n_features} {dataset.dtype.str}".encode())
-    digest.update("".join(inspection.digest for inspection in found).encode())
-    fingerprint = digest.hexdigest()
-    sample = _spread(dataset)  # 2
-    standardise = scale == "standard" or (scale == "auto" and sample.differs_widely)
-    inverse = 1.0 / sample.spread if standardise else np.ones(dataset.n_features)
-    far = np.concatenate(list(run(passes.distances, (sample.centre, inverse))))  # 3
-    dataset, limited = _limit(dataset, far)
-    parts = [inspection.moments for inspection in found]
-    if limited:
-        shift = np.zeros(dataset.n_features) if dataset.is_sparse else sample.centre
-        parts = [passes.describe(block, shift) for block in dataset.blocks]  # 4
-    total = sum(part.weight for part in parts)
+    shift = _row(dataset, 0)
+    found = list(run(inspection.inspect, shift))  # 1
+    _check_numbers(dataset, found)
+    total, mean, variance = _moments([block.moments for block in found], shift)
+    weight = _weights(dataset)
     if not total > 0:
         raise InputError("the sample weights of all rows are 0; at least one row must count.")
-    mean_shifted = np.sum([part.first for part in parts], axis=0) / total
-    variance = np.sum([part.second for part in parts], axis=0) / total - mean_shifted**2
-    mean = mean_shifted if dataset.is_sparse else mean_shifted + shift
-    # a constant feature has no variance but rounding
-    floor = 1e-14 * (mean_shifted**2 + 1e-300)
-    variance = np.where(variance > floor, variance, 0.0)
-    if not np.isfinite(variance.sum()):
-        raise InputError(f"{dataset.name} holds numbers so large that their squares overflow; rescale the data.")
-    if not variance.sum() > 0:
-        raise InputError(
-            f"all {dataset.n_rows} rows of {dataset.name} are equal (or only rows of weight 0 differ); "
-            "clustering needs rows that differ."
-        )
+    sample = _sampled(dataset, weight)  # 2
+    standardise = scale == "standard" or (scale == "auto" and sample.differs_widely)
+    # a feature that hardly ever moves has no spread but that of its few rows
+    spread = np.where(sample.spread > 0, sample.spread, np.sqrt(variance))
+    inverse = 1.0 / np.where(spread > 0, spread, 1.0) if standardise else np.ones(dataset.n_features)
+    far = np.concatenate(list(run(inspection.distances, (sample.centre, inverse))))  # 3
+    limits = _limits(dataset, far, weight)
+    if limits is not None:
+        shift = _row(dataset, int(far.argmin()))
+        total, mean, variance = _moments(run(inspection.describe, (shift, limits)), shift)  # 4
+        weight[limits.rows] *= limits.factors
+        dataset = dataset.with_columns(weight=weight)
     deviation = np.sqrt(np.where(variance > 0, variance, 1.0)) if standardise else np.ones(dataset.n_features)
-    norm = np.sqrt(np.sum(variance / deviation**2))
-    return Geometry(mean, norm * deviation, total, standardise, fingerprint), dataset
+    unit = np.sqrt(np.sum(variance / deviation**2)) * deviation
+    _check_spread(dataset, unit[variance > 0], [block.moments for block in found])
+    return Geometry(mean, unit, total, standardise, _fingerprint(dataset, found)), dataset
 
 
-def _shift(dataset: Dataset) -> Array:
-    """The first row: near enough to the mean that squares do not cancel; a constant feature is exactly 0 from it."""
-    if dataset.is_sparse:
-        return np.zeros(dataset.n_features)
-    row = dataset.take(np.array([0]))[0].astype(np.float64)
+def _check_numbers(dataset: Dataset, found: list[Inspection]) -> None:
+    """Numbers are finite, and small enough to be squared and added up."""
+    for block in found:
+        if block.nonfinite is not None:
+            raise inspection.not_finite(dataset, block.nonfinite)
+    largest = max(block.largest for block in found)
+    if largest > LARGEST[kernels.compute_dtype(dataset.dtype)]:
+        raise InputError(
+            f"{dataset.name} holds numbers as large as {largest:.3g}, so large that their squares overflow "
+            f"in {dataset.dtype}; rescale the data."
+        )
+
+
+def _check_spread(dataset: Dataset, units: Array, parts: list[Description]) -> None:
+    """Rows differ, and by enough to divide by: `units` are those of the features that vary."""
+    if len(units) and units.min() > 1.0 / LARGEST[kernels.compute_dtype(dataset.dtype)]:
+        return
+    if len(units) or any(part.first.any() for part in parts):
+        raise InputError(
+            f"the rows of {dataset.name} differ by so little that the squares of their differences vanish in "
+            f"{dataset.dtype}; rescale the data."
+        )
+    raise InputError(
+        f"all {dataset.n_rows} rows of {dataset.name} are equal (or only rows of weight 0 differ); "
+        "clustering needs rows that differ."
+    )
+
+
+def _fingerprint(dataset: Dataset, found: list[Inspection]) -> str:
+    digest = hashlib.sha256(f"{dataset.n_rows} {dataset.n_features} {dataset.dtype.str}".encode())
+    digest.update("".join(block.digest for block in found).encode())
+    return digest.hexdigest()
+
+
+def _moments(parts: Iterable[Description], shift: Array) -> tuple[float, Array, Array]:
+    """Total weight, mean and variance from the blocks' sums about the shift."""
+    first, second, weights = zip(*parts, strict=True)
+    total = sum(weights)
+    mean = np.sum(first, axis=0) / (total or 1.0)
+    variance = np.sum(second, axis=0) / (total or 1.0) - mean**2
+    # what is left of a constant feature is rounding
+    return total, mean + shift, np.where(variance > 1e-14 * mean**2, variance, 0.0)
+
+
+def _row(dataset: Dataset, number: int) -> Array:
+    """A row to take moments about: nearer to the mean than 0 is, and a constant feature is exactly 0 from it."""
+    row = dataset.take(np.array([number]))
+    row = (row.toarray() if dataset.is_sparse else row)[0].astype(np.float64)
     return np.where(np.isfinite(row), row, 0.0)
 
 
-@dataclass(frozen=True)
-class _Spread:
+def _weights(dataset: Dataset) -> Array:
+    """A weight for each row, ones where none were given."""
+    return np.concatenate(
+        [np.ones(block.stop - block.start) if block.weight is None else block.weight for block in dataset.blocks]
+    )
+
+
+class _Sample(NamedTuple):
     centre: Array
+    """Median of each feature."""
     spread: Array
+    """95 % quantile of the distance from it: 0 where a feature hardly ever moves."""
     differs_widely: bool
 
 
-def _spread(dataset: Dataset) -> _Spread:
-    """Median and the 95 % quantile of the distance from it, per feature, of evenly spaced rows."""
-    d = dataset.n_features
-    if dataset.is_sparse:
-        # the zeros are the centre, and features of text differ in frequency, not in unit
-        return _Spread(np.zeros(d), np.ones(d), False)
+def _sampled(dataset: Dataset, weight: Array) -> _Sample:
+    """Centre and spread of evenly spaced rows; whether spreads differ, of the features that move in most rows.
+
+    Features that are 0 in most rows (words, rare events) differ in frequency rather than in unit.
+    """
     count = min(dataset.n_rows, SAMPLE_ROWS)
-    rows = dataset.take(np.arange(count) * dataset.n_rows // count).astype(np.float64)
-    centre = np.median(rows, axis=0)
-    spread = np.quantile(np.abs(rows - centre), 0.95, axis=0)
-    moving = spread > 0
-    widely = bool(moving.any() and spread.max() > WIDELY * np.median(spread[moving]))
-    return _Spread(centre, np.where(moving, spread, 1.0), widely)
+    chosen = np.arange(count) * dataset.n_rows // count
+    rows, omega = dataset.take(chosen), weight[chosen]
+    if not omega.any():
+        omega = np.ones(count)
+    d = dataset.n_features
+    centre, spread, moves = np.zeros(d), np.zeros(d), np.zeros(d, bool)
+    columns = np.arange(d)
+    if dataset.is_sparse:
+        rows = rows.tocsc()
+        # the others are 0 in at least 95 % of the rows, so both quantiles are 0
+        columns = np.flatnonzero((rows != 0).T @ omega >= 0.05 * omega.sum())
+    for start in range(0, len(columns), 256):
+        some = columns[start : start + 256]
+        part = rows[:, some]
+        part = np.asarray(part.toarray() if dataset.is_sparse else part, np.float64)
+        centre[some] = _quantile(part, omega, 0.5)
+        away = np.abs(part - centre[some])
+        spread[some] = _quantile(away, omega, 0.95)
+        moves[some] = _quantile(away, omega, 0.5) > 0
+    widely = bool(moves.any() and spread[moves].max() > WIDELY * np.median(spread[moves]))
+    return _Sample(centre, spread, widely)
 
 
-def _limit(dataset: Dataset, far: Array) -> tuple[Dataset, bool]:
+def _quantile(values: Array, weight: Array, q: float) -> Array:
+    """Per column, the least value at or below which there is the fraction q of the weight."""
+    if (weight == weight[0]).all():
+        return np.asarray(np.quantile(values, q, axis=0, method="inverted_cdf"))
+    order = np.argsort(values, axis=0, kind="stable")
+    below = np.cumsum(weight[order], axis=0)
+    at = np.minimum((below < q * weight.sum()).sum(axis=0), len(values) - 1)
+    return np.asarray(values[order[at, np.arange(values.shape[1])], np.arange(values.shape[1])])
+
+
+def _limits(dataset: Dataset, far: Array, weight: Array) -> Limits | None:
     """Let a row beyond FAR times the median distance count as much, in the second moment, as a median row."""
-    typical = float(np.median(far))
-    outlying = np.flatnonzero(far > FAR * typical) if typical > 0 else np.zeros(0, int)
-    if len(outlying) == 0 or len(outlying) > 0.05 * dataset.n_rows:
-        return dataset, False
-    weight = np.concatenate(
-        [np.ones(block.stop - block.start) if block.weight is None else block.weight for block in dataset.blocks]
-    )
-    weight[outlying] *= (typical / far[outlying]) ** 2
+    typical = float(_quantile(far[:, None], weight, 0.5)[0])
+    outlying = np.flatnonzero((far > FAR * typical) & (weight > 0)) if typical > 0 else np.zeros(0, int)
+    if len(outlying) == 0 or weight[outlying].sum() > 0.05 * weight.sum():
+        return None
     worst = int(outlying[np.argmax(far[outlying])])
+    times = far[worst] / typical
+    if times > HOPELESS:
+        raise InputError(
+            f"row {worst} of {dataset.name} lies {times:.3g} times as far out as the median row, too far to compute "
+            "with; correct or drop it."
+        )
     warnings.warn(
         f"{len(outlying)} of {dataset.n_rows} rows lie more than {FAR:g} times as far out as the median row "
-        f"(row {worst}: {far[worst] / typical:.3g} times); they get a cluster, but little influence on where it is.",
+        f"(row {worst}: {times:.3g} times); they get a cluster, but little influence on where it is.",
         ClusteringWarning,
         stacklevel=4,
     )
-    return dataset.with_columns(weight=weight), True
+    return Limits(outlying, (typical / far[outlying]) ** 2)

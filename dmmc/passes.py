@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc import kernels
-from dmmc.data import Block, Csr, Dataset
-from dmmc.errors import InputError
+from dmmc import inspection, kernels
+from dmmc.data import Block, Csr
+from dmmc.inspection import not_finite as not_finite
 from dmmc.kernels import FROZEN, GIVEN, NEAREST, OWN, Sums
 from dmmc.losses import Table
 
@@ -30,36 +30,21 @@ class Hyperplanes(NamedTuple):
 
 def scores(block: Block, planes: Hyperplanes) -> Array:
     """Decision values (m, K), prices included."""
-    return kernels.scores(block.rows, planes.W, wide=len(planes.W) > 1) + (planes.b + planes.price)
+    lift: Array = planes.b + planes.price
+    return kernels.scores(block.rows, planes.W, wide=len(planes.W) > 1) + lift
 
 
 def checked_scores(block: Block, planes: Hyperplanes) -> Array | tuple[int, int]:
     """As `scores`; where a row holds NaN or infinity, its place (row of the matrix, column) instead."""
-    values = block.rows.data if isinstance(block.rows, Csr) else block.rows
-    # a sum is not finite if a number is not, or (rarely) if it overflows
-    if values.dtype.kind == "f" and not np.isfinite(values.sum()):
-        bad = _first_nonfinite(block)
-        if bad is not None:
-            return bad
+    if not np.isfinite(inspection.magnitude(block)):
+        return inspection.first_nonfinite(block)
     return scores(block, planes)
-
-
-def not_finite(dataset: Dataset, where: tuple[int, int]) -> InputError:
-    """The sentence about a number that is not finite."""
-    row, column = where
-    value = dataset.take(np.array([row]))[[0], [column]]
-    what = "NaN" if np.isnan(np.asarray(value, np.float64)).any() else "infinity"
-    return InputError(
-        f"{dataset.name} contains {what} at row {row}, column {column}; every number must be finite "
-        "(no NaN, no infinity): impute or drop such rows first."
-    )
 
 
 def largest(decision: Array) -> Array:
     """Labels from decision values: the sign of one, the largest of several; f = 0 is label 1, ties to the lowest."""
-    if decision.shape[1] == 1:
-        return (decision[:, 0] >= 0).astype(np.int8)
-    return decision.argmax(axis=1).astype(np.int8)
+    labels = decision[:, 0] >= 0 if decision.shape[1] == 1 else decision.argmax(axis=1)
+    return np.asarray(labels, np.int8)
 
 
 # -------------------------------------------------------------------------------------------------- labellings
@@ -142,6 +127,8 @@ class Request(NamedTuple):
     """(m, K) their biases."""
     frozen: bool
     """Planes keep the rows they were cut with (CCCP inside) or take the rows violated under the new labels."""
+    prices: Array | None = None
+    """(m, K) the prices with which the frozen planes' labels were taken; None: all 0."""
 
 
 class Answer(NamedTuple):
@@ -184,14 +171,14 @@ def sweep(block: Block, params: Sweep) -> tuple[Answer, ...]:
     for g, request in enumerate(requests):
         span = slice(g * K, (g + 1) * K)
         own = Sums(sums.weighted[span], sums.tilt[span], sums.intercept[g], sums.risk[g], sums.counts[g])
-        flips, moved = _moved(block, request, table, old[g], new[g])
+        flips, moved = _moved(block, request, table, wide, old[g], new[g])
         answers.append(Answer(own, flips, moved))
         if request.relabel:
             block.cache[request.run] = (ByScores(request.at, wide).key, new[g])
     return tuple(answers)
 
 
-def _moved(block: Block, request: Request, table: Table, old: Array, new: Array) -> tuple[float, Sums]:
+def _moved(block: Block, request: Request, table: Table, wide: bool, old: Array, new: Array) -> tuple[float, Sums]:
     """Only flips matter: each plane changes by its flipped rows' contributions under the new and the old labels."""
     m, K, d = request.points.shape if request.relabel else (0, *request.points.shape[1:])
     flipped = np.flatnonzero(old != new)
@@ -204,7 +191,9 @@ def _moved(block: Block, request: Request, table: Table, old: Array, new: Array)
 
     def at_points(labels: Array) -> Sums:
         given = np.repeat(labels[flipped][None], m, axis=0)
-        return kernels.losses(rows, request.points, request.offsets, table, modes, given, weight=weight)[0]
+        return kernels.losses(
+            rows, request.points, request.offsets, table, modes, given, request.prices, weight=weight, wide=wide
+        )[0]
 
     after, before = at_points(new), at_points(old)
     return flips, Sums(*(a - b for a, b in zip(after, before, strict=True)))
@@ -230,16 +219,32 @@ def nearest(block: Block, params: tuple[Array, Array]) -> Sums:
     return kernels.losses(block.rows, W, b, table, np.full(len(W), NEAREST), weight=block.weight)[0]
 
 
-def second_moment(block: Block, V: Array) -> Array:
-    """`sum x (x . v)` for each of the directions V, raw."""
-    chunks = 0.0
+class Image(NamedTuple):
+    """For each of several directions, sums of `f x` and of `f`, with f the score of x."""
+
+    weighted: Array
+    tilt: Array
+
+
+def second_moment(block: Block, planes: Hyperplanes) -> Image:
+    """What the rows' second moment makes of the directions W; the biases centre the scores."""
+    dtype = kernels.compute_dtype(block.rows.data.dtype if isinstance(block.rows, Csr) else block.rows.dtype)
+    H, d = planes.W.shape
+    image = Image(np.zeros((H, d)), np.zeros(H))
     for start in range(0, block.stop - block.start, 4096):
         rows = cut(block.rows, start, start + 4096)
-        coef = kernels.scores(rows, V)
+        coef = kernels.scores(rows, planes.W) + planes.b
         if block.weight is not None:
-            coef = coef * block.weight[start : start + 4096, None]
-        chunks = chunks + kernels.weighted_sum(rows, coef)
-    return np.asarray(chunks)
+            coef *= block.weight[start : start + 4096, None]
+        coef = coef.astype(dtype)  # what is summed is what is counted
+        image.weighted[:] += kernels.weighted_sum(rows, coef)
+        image.tilt[:] += coef.sum(axis=0, dtype=np.float64)
+    return image
+
+
+def cut(rows: Array | Csr, start: int, stop: int) -> Array | Csr:
+    """Rows start to stop of a block."""
+    return rows.cut(start, min(stop, rows.n_rows)) if isinstance(rows, Csr) else rows[start:stop]
 
 
 # -------------------------------------------------------------------------------------------- counts and prices
@@ -266,65 +271,3 @@ def leads(block: Block, params: Gaps) -> Array:
         where = np.searchsorted(params.edges[p], lead, side="right")
         out[p] = np.bincount(where, block.weight, minlength=out.shape[1])
     return out
-
-
-# ------------------------------------------------------------------------------------------- looking at the data
-
-
-class Description(NamedTuple):
-    """Per feature sums of `x - shift` and its square (CSR: of x), and the weight of all rows."""
-
-    first: Array
-    second: Array
-    weight: float
-
-
-def describe(block: Block, shift: Array) -> Description:
-    """Moments of a block."""
-    first, second = kernels.moments(block.rows, shift, block.weight)
-    total = float(block.stop - block.start if block.weight is None else block.weight.sum())
-    return Description(first, second, total)
-
-
-class Inspection(NamedTuple):
-    """One block as it was read: moments, digest, and where the first number is that is not finite."""
-
-    moments: Description
-    digest: str
-    nonfinite: tuple[int, int] | None
-
-
-def inspect(block: Block, shift: Array) -> Inspection:
-    """Validation: moments, a digest of the bytes, and the first NaN or infinity (row of the matrix, column)."""
-    parts = block.rows[:3] if isinstance(block.rows, Csr) else (block.rows,)
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    values = parts[0]
-    moments = describe(block, shift)
-    bad = None
-    if values.dtype.kind == "f" and not np.isfinite(moments.second).all():
-        bad = _first_nonfinite(block)
-    return Inspection(moments, digest.hexdigest(), bad)
-
-
-def _first_nonfinite(block: Block) -> tuple[int, int] | None:
-    rows = block.rows
-    values = rows.data if isinstance(rows, Csr) else rows.reshape(-1)
-    where = np.flatnonzero(~np.isfinite(values))
-    if len(where) == 0:
-        return None
-    if isinstance(rows, Csr):
-        row = int(np.searchsorted(rows.indptr, where[0], side="right")) - 1
-        return block.start + row, int(rows.indices[where[0]])
-    return block.start + int(where[0]) // rows.shape[1], int(where[0]) % rows.shape[1]
-
-
-def distances(block: Block, params: tuple[Array, Array]) -> Array:
-    """Distance of each row from a centre, features multiplied by `inverse`."""
-    return np.sqrt(kernels.squared_distances(block.rows, *params))
-
-
-def cut(rows: Array | Csr, start: int, stop: int) -> Array | Csr:
-    """Rows start to stop of a block."""
-    return rows.cut(start, min(stop, rows.n_rows)) if isinstance(rows, Csr) else rows[start:stop]

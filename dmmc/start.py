@@ -34,11 +34,28 @@ SETTLED = 1e-3
 
 
 def sample_rows(dataset: Dataset, n_clusters: int, seed: int) -> Array:
-    """Sorted numbers of the rows that stand for all in seeding."""
+    """Sorted numbers of the rows that stand for all in seeding; rows of weight 0 do not."""
     fit = SAMPLE_NUMBERS // (1 if dataset.is_sparse else dataset.n_features)
-    count = min(dataset.n_rows, max(20 * n_clusters, min(SAMPLE_ROWS, fit)))
+    weight = _weights(dataset)
+    rows = None if weight is None else np.flatnonzero(weight > 0)
+    n_rows = dataset.n_rows if rows is None else len(rows)
+    count = min(n_rows, max(20 * n_clusters, min(SAMPLE_ROWS, fit)))
     rng = np.random.default_rng([seed, 1])
-    return np.sort(rng.choice(dataset.n_rows, count, replace=False, shuffle=False))
+    chosen = np.sort(rng.choice(n_rows, count, replace=False, shuffle=False))
+    return chosen if rows is None else rows[chosen]
+
+
+def _weights(dataset: Dataset) -> Array | None:
+    """The rows' weights, if they have any."""
+    weights = [block.weight for block in dataset.blocks if block.weight is not None]
+    return np.concatenate(weights) if weights else None
+
+
+def _sample(dataset: Dataset, geometry: Geometry, n_clusters: int, seed: int) -> tuple[Any, Array]:
+    """Rows that stand for all, centred (dense) and scaled, and their weights."""
+    chosen = sample_rows(dataset, n_clusters, seed)
+    weight = _weights(dataset)
+    return geometry.apply(dataset.take(chosen)), np.ones(len(chosen)) if weight is None else weight[chosen]
 
 
 def k_means(
@@ -49,8 +66,7 @@ def k_means(
     1. on the sample: k-means++ and Lloyd several times a start, the best kept
     2. on all rows: Lloyd passes; all starts share each read
     """
-    sample = geometry.apply(dataset.take(sample_rows(dataset, n_clusters, seed)))
-    weight = _sample_weight(dataset, sample_rows(dataset, n_clusters, seed))
+    sample, weight = _sample(dataset, geometry, n_clusters, seed)
     centres = np.stack([_seeded(sample, weight, n_clusters, [seed, 2, start]) for start in range(n_starts)])
     offset = np.zeros(dataset.n_features) if isinstance(sample, np.ndarray) else geometry.mean / geometry.unit
     inertia = np.ones(n_starts)
@@ -62,13 +78,6 @@ def k_means(
             break
     order = np.argsort(inertia, kind="stable")
     return [_by_centres(centres[i] - offset, geometry) for i in order], inertia[order]
-
-
-def _sample_weight(dataset: Dataset, rows: Array) -> Array:
-    weights = [block.weight for block in dataset.blocks]
-    if any(weight is None for weight in weights):
-        return np.ones(len(rows))
-    return np.concatenate(weights)[rows]  # type: ignore[arg-type]
 
 
 def _seeded(sample: Any, weight: Array, n_clusters: int, key: list[int]) -> Array:
@@ -96,7 +105,7 @@ def _seeded(sample: Any, weight: Array, n_clusters: int, key: list[int]) -> Arra
 
 
 def _plus_plus(sample: Any, weight: Array, n_clusters: int, tries: int, rng: np.random.Generator) -> Array:
-    """k-means++ seedings (tries, k, d): each next centre is drawn by weight times squared distance from the last ones."""
+    """k-means++ seedings (tries, k, d): a next centre is drawn by weight times squared distance from the last ones."""
     squares = sample.multiply(sample) if hasattr(sample, "multiply") else sample**2
     norms = np.asarray(squares.sum(axis=1), np.float64).ravel()
     chosen = np.empty((tries, n_clusters), int)
@@ -109,7 +118,7 @@ def _plus_plus(sample: Any, weight: Array, n_clusters: int, tries: int, rng: np.
         distance = np.minimum(distance, np.maximum(norms[:, None] + norms[last] - 2.0 * product, 0.0))
         mass = np.cumsum(weight[:, None] * distance, axis=0)
         drawn = rng.random(tries) * mass[-1]
-        chosen[:, j] = np.minimum((mass < drawn).sum(axis=0), len(norms) - 1)
+        chosen[:, j] = np.minimum((mass <= drawn).sum(axis=0), len(norms) - 1)
     rows = sample[chosen.ravel()]
     rows = rows.toarray() if hasattr(rows, "toarray") else rows
     return np.asarray(rows).reshape(tries, n_clusters, -1)
@@ -141,30 +150,26 @@ def principal(dataset: Dataset, oracle: Oracle, geometry: Geometry, n_clusters: 
     width = min(dataset.n_features, wanted + 8)
     V = np.linalg.qr(np.random.default_rng([seed, 3]).standard_normal((dataset.n_features, width)))[0].T
     for _ in range(8):
-        folded = V / geometry.unit
-        product = oracle(passes.second_moment, folded)
-        about = geometry.total * np.outer(folded @ geometry.mean, geometry.mean)
-        image = (product - about) / (geometry.unit * geometry.total)
-        V, values = _orthonormal(image, V)
+        image = oracle(passes.second_moment, geometry.raw(V, np.zeros(width)))
+        V = _orthonormal(geometry.centred(image.weighted, image.tilt), V)
     directions = V[:wanted]
     if n_clusters == 2:
         W = np.vstack([np.zeros(dataset.n_features), directions[0]])
         return ByScores(geometry.raw(W, np.zeros(2)), wide=True)
-    sample = geometry.apply(dataset.take(sample_rows(dataset, n_clusters, seed)))
+    sample, weight = _sample(dataset, geometry, n_clusters, seed)
     shadow = np.asarray(sample @ directions.T.astype(sample.dtype))
     if not isinstance(sample, np.ndarray):
         shadow = shadow - directions @ (geometry.mean / geometry.unit)
-    weight = np.ones(len(shadow))
     centres = _seeded(shadow, weight, n_clusters, [seed, 4])
     return ByScores(geometry.raw(2.0 * centres @ directions, -(centres**2).sum(axis=1)), wide=True)
 
 
-def _orthonormal(image: Array, V: Array) -> tuple[Array, Array]:
+def _orthonormal(image: Array, V: Array) -> Array:
     """The span of the image, turned to the eigenvectors of the restriction; signs: largest entry positive."""
-    values, turn = np.linalg.eigh((image @ V.T + V @ image.T) / 2)
+    _, turn = np.linalg.eigh((image @ V.T + V @ image.T) / 2)
     Q = np.linalg.qr((turn.T[::-1] @ image).T)[0].T
     signs = np.sign(Q[np.arange(len(Q)), np.abs(Q).argmax(axis=1)])
-    return Q * signs[:, None], values[::-1]
+    return np.asarray(Q * signs[:, None])
 
 
 def labellings(

@@ -35,6 +35,12 @@ def repo() -> Path:
     return REPO
 
 
+@pytest.fixture(scope="session", name="skip")
+def skip_fixture() -> Callable[[str, str], NoReturn]:
+    """``skip("browser", "there is no chromium")``, for the fixtures of a folder of tests."""
+    return skip
+
+
 @pytest.fixture
 def data_folder() -> Path:
     """The folder with the data files; without one the test is skipped."""

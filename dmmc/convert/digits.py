@@ -54,7 +54,7 @@ def _by_arrow(csv: Any, text: bytes, blank: bool) -> NDArray[np.float64] | None:
     arrow = import_module("pyarrow")
     try:
         table = csv.read_csv(
-            arrow.py_buffer(text),
+            arrow.BufferReader(text),
             # the whole text as one block, on this thread: blocks are parsed side by side
             read_options=csv.ReadOptions(use_threads=False, block_size=len(text) + 1, column_names=["number"]),
             parse_options=csv.ParseOptions(quote_char=False, ignore_empty_lines=not blank),

@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.data import MIB, Csr
@@ -137,7 +136,7 @@ class damage_named:  # noqa: N801 - reads as a phrase in a with statement
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, EOFError):
-            raise InputError(f"{self.name} is truncated: its gzip stream ends too early, get the file again.") from error
+            raise InputError(f"{self.name} is truncated: its gzip stream ends too early, get it again.") from error
         if isinstance(error, gzip.BadGzipFile | zlib.error):
             raise InputError(f"{self.name} is a damaged gzip file ({error}): get the file again.") from error
 

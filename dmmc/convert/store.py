@@ -68,6 +68,8 @@ class Growing:
 
     def append(self, values: NDArray[Any]) -> None:
         """Add rows; the dtype widens as numpy promotes, and what is on disk is written again."""
+        if len(values) == 0:
+            return  # also an empty array has a dtype, and may not widen the others
         if not self._begun:
             self._begin(values.dtype, values.shape[1:])
         dtype = np.promote_types(self.dtype, values.dtype)

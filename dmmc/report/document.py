@@ -29,11 +29,7 @@ def render(page: Page) -> str:
         If plotly is not installed.
     """
     body = markup.body(page)
-    drawn = [
-        figure
-        for make in (figures.sizes, figures.sample_map, figures.margins, figures.objective, figures.gap)
-        if f'id="{(figure := make(page))["id"]}"' in body
-    ]
+    drawn = [{"id": name, **make(page)} for name, make in figures.PLOTS.items() if f'id="{name}"' in body]
     library, script = _plotly(), _file("page.js")
     return Template(_file("page.html")).substitute(
         policy=_policy(library, script),

@@ -6,6 +6,7 @@ Text, grid and background get their colours from the page's style sheet, so that
 from __future__ import annotations
 
 import colorsys
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -25,7 +26,8 @@ PASSES = 1500
 LABELLED = 15
 """Up to this many bars carry their number."""
 ROWS_A_BAR = 6
-"""Bins of a histogram are joined until a bar stands for about so many rows, or a dozen are left."""
+"""Bins of a histogram are joined until a bar stands for about so many rows."""
+FEWEST_BARS, MOST_BARS = 20, 60
 
 # Ten hues of middle lightness that can be told apart on white and on near-black.
 _TEN = ("#3b82d6", "#e08a1e", "#2fa36b", "#d6495b", "#8d6fd1", "#1aa6b7", "#c2569f", "#8a9a1f", "#b0713f", "#7b8794")
@@ -60,7 +62,6 @@ def sizes(page: Page) -> Figure:
         bars.update(labels, textangle=0)
     every = {"tickmode": "linear", "tick0": 0, "dtick": 1} if k <= 2 * LABELLED else {"nticks": 12}
     return {
-        "id": "plot-sizes",
         "data": [bars],
         "layout": _layout(
             320,
@@ -104,7 +105,6 @@ def sample_map(page: Page) -> Figure:
             )
     across, up = page.map_axes
     return {
-        "id": "plot-map",
         "data": traces,
         "layout": _layout(
             520,
@@ -132,7 +132,6 @@ def margins(page: Page) -> Figure:
         if len(bins) == 0:
             continue
         height = own[bins] / own[bins].max()
-        ranges = zip(left[bins], right[bins], own[bins], strict=True)
         traces.append(
             {
                 "type": "bar",
@@ -141,8 +140,8 @@ def margins(page: Page) -> Figure:
                 "width": _numbers(np.maximum(right[bins] - left[bins], least)),
                 "y": _numbers(0.88 * height),
                 "base": k - 1 - cluster,
-                "customdata": [f"{text.number(a, 3)} to {text.number(b, 3)}: {int(n):,} rows" for a, b, n in ranges],
-                "hovertemplate": f"cluster {cluster}, margin %{{customdata}}<extra></extra>",
+                "customdata": [round(n) for n in own[bins].tolist()],
+                "hovertemplate": f"cluster {cluster}, margin near %{{x:.3~g}}: %{{customdata:,}} rows<extra></extra>",
                 "marker": {"color": colour, "line": _BAR_LINES},
             }
         )
@@ -155,7 +154,6 @@ def margins(page: Page) -> Figure:
         "ticklabelposition": "outside top",
     }
     return {
-        "id": "plot-margins",
         "data": traces,
         "layout": _layout(
             round(row * k + 80),
@@ -175,14 +173,14 @@ def margins(page: Page) -> Figure:
 
 def objective(page: Page) -> Figure:
     """The objective after each pass."""
-    return _curve(page, "objective", "plot-objective", {"exponentformat": "power"})
+    return _curve(page, "objective", {"exponentformat": "power"})
 
 
 def gap(page: Page) -> Figure:
     """The gap after each pass, on a log scale: what is zero or negative is not on it."""
     values = [value for line in page.history if (value := text.finite(line.get("gap"))) is not None and value > 0]
     narrow = {"dtick": "D2"} if values and max(values) < 100 * min(values) else {}
-    return _curve(page, "gap", "plot-gap", {"type": "log", "tickformat": "~g", **narrow})
+    return _curve(page, "gap", {"type": "log", "tickformat": "~g", **narrow})
 
 
 def passes(history: Sequence[dict[str, Any]]) -> list[float]:
@@ -193,7 +191,7 @@ def passes(history: Sequence[dict[str, Any]]) -> list[float]:
     return known if rising else [float(i + 1) for i in range(len(history))]
 
 
-def _curve(page: Page, what: str, name: str, axis: dict[str, Any]) -> Figure:
+def _curve(page: Page, what: str, axis: dict[str, Any]) -> Figure:
     at = passes(page.history)
     n = len(at)
     kept = range(n) if n <= PASSES else sorted({i * (n - 1) // (PASSES - 1) for i in range(PASSES)})
@@ -212,7 +210,6 @@ def _curve(page: Page, what: str, name: str, axis: dict[str, Any]) -> Figure:
     }
     whole = {"tickmode": "linear", "tick0": at[0], "dtick": 1} if 0 < n <= 8 else {}
     return {
-        "id": name,
         "data": [line],
         "layout": _layout(
             300,
@@ -225,13 +222,14 @@ def _curve(page: Page, what: str, name: str, axis: dict[str, Any]) -> Figure:
 
 
 def _joined(page: Page) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Edges and counts of the margin histogram, with neighbouring bins joined where rows are few."""
+    """Edges and counts of the margin histogram, with neighbouring bins joined where rows are few or bins many."""
     counts = np.asarray(page.margin_counts, np.float64).reshape(len(page.sizes), -1)
     counts = np.where(np.isfinite(counts), counts, 0.0)
     edges = np.asarray(page.margin_edges, np.float64)
     clusters, bins = max(1, int((counts.sum(axis=1) > 0).sum())), counts.shape[1]
-    wanted = max(12.0, counts.sum() / clusters / ROWS_A_BAR)
-    starts = np.arange(0, bins, max(1, round(bins / wanted)))
+    most = MOST_BARS if len(counts) <= 2 * LABELLED else MOST_BARS // 2
+    wanted = min(most, max(FEWEST_BARS, counts.sum() / clusters / ROWS_A_BAR))
+    starts = np.arange(0, bins, max(1, math.ceil(bins / wanted)))
     return np.append(edges[starts], edges[-1:]), np.add.reduceat(counts, starts, axis=1)
 
 
@@ -261,3 +259,13 @@ def _layout(height: int, **more: Any) -> dict[str, Any]:
 
 def _numbers(values: NDArray[Any]) -> list[float | None]:
     return [text.finite(value) for value in values.tolist()]
+
+
+PLOTS = {
+    "plot-sizes": sizes,
+    "plot-map": sample_map,
+    "plot-margins": margins,
+    "plot-objective": objective,
+    "plot-gap": gap,
+}
+"""Each plot by the id of the element that it is drawn in."""

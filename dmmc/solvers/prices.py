@@ -1,12 +1,8 @@
 """Count bounds: prices on labels, raised or lowered until every cluster's weight is within its bounds.
 
-Labels are `argmax(f_p + price_p)`. The right prices minimise `mean_i max_p (f_ip + price_p)` minus `lowest * price_p`
-for each price above 0 and minus `highest * price_p` for each one below: a price is above 0 only on a cluster at its
-lowest weight, below 0 only on one at its highest.
-
-A cluster gets the rows whose lead over all other labels is at least 0, so the price that gives it a wanted weight is a
-quantile of its leads. Each round takes a histogram of all leads, in bins that are finer the nearer they are to 0, and
-moves all wrong prices at once.
+Labels are `argmax(f_p + price_p)`. A cluster gets the rows whose lead over all other labels is at least 0, so the price
+that gives it a wanted weight is a quantile of its leads. Each round takes a histogram of all leads, in bins that are
+finer the nearer they are to 0, and moves the prices of the clusters that are out of bounds.
 """
 
 from __future__ import annotations
@@ -23,33 +19,31 @@ from dmmc.passes import Gaps, Hyperplanes
 Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]
 
-ROUNDS = 100
+ROUNDS = 60
+"""Raising one price takes rows from other clusters, so prices are found again until all counts hold."""
 BOLD = 3
-"""Rounds that move prices all the way; later ones go half of it, as raising one price takes rows from others."""
+"""Rounds that move all wrong prices at once; later ones only raise or only lower, or they might go round in circles."""
 SIDE = 160
 """Bins on either side of 0, each 17 % wider than the next one inwards."""
+EDGES = np.concatenate([-np.geomspace(1e4, 1e-7, SIDE), [0.0], np.geomspace(1e-7, 1e4, SIDE)])
 SLACK = 1.5
 """A price is stale when its cluster is this far inside the bound the price was made for."""
-
-EDGES = np.concatenate([-np.geomspace(1e4, 1e-7, SIDE), [0.0], np.geomspace(1e-7, 1e4, SIDE)])
 
 
 def violated(counts: Array, lowest: float, highest: float) -> bool:
     """Whether any cluster's share of the weight is out of bounds (by more than rounding)."""
-    return bool(_excess(counts, *_bounds(len(counts), lowest, highest)) > 0)
+    return _excess(counts, *_bounds(len(counts), lowest, highest)) > 0
 
 
 def stale(counts: Array, price: Array, lowest: float, highest: float) -> bool:
-    """Whether a price is on although its cluster has left the bound."""
+    """Whether a price is on although its cluster is well inside its bounds."""
     if len(price) == 1:  # raising label 1 is lowering label 0
-        least = max(lowest, 1.0 - highest)
-        return bool(price[0] != 0 and counts[int(price[0] > 0)] > SLACK * least and counts.max() < 1.0 - least)
+        raised = int(price[0] > 0)
+        return bool(price[0] != 0 and counts[raised] > SLACK * max(lowest, 1.0 - highest))
     return bool(np.any((price > 0) & (counts > SLACK * lowest)) or np.any((price < 0) & (SLACK * counts < highest)))
 
 
-def find(
-    oracle: Oracle, planes: Hyperplanes, total: float, lowest: float, highest: float, start: Array | None = None
-) -> Array:
+def find(oracle: Oracle, planes: Hyperplanes, total: float, lowest: float, highest: float) -> Array:
     """Prices that bring every label's share of the weight into [lowest, highest], as nearly as ties allow.
 
     Parameters
@@ -58,32 +52,32 @@ def find(
     planes : hyperplanes; their own prices are not looked at
     total : weight of all rows
     lowest, highest : bounds, as fractions of the weight
-    start : prices to start from
+
+    Returns
+    -------
+    one price a hyperplane; 0 for a cluster that was never out of bounds
     """
     K = len(planes.W)
     k = max(K, 2)
     low, high = _bounds(k, lowest, highest)
-    if K == 1:
-        low[0], high[0] = 0.0, 1.0  # one price rules both counts
-        low[1], high[1] = max(lowest, 1.0 - highest), min(highest, 1.0 - lowest)
+    if K == 1:  # one price rules both counts, so label 1 bears the bounds of both
+        low, high = np.array([0.0, max(low[1], 1.0 - high[0])]), np.array([1.0, min(high[1], 1.0 - low[0])])
     prices = np.zeros(k)
-    if start is not None:
-        prices[k - K :] = start
     best, least = prices, np.inf
+    edges = np.repeat(EDGES[None], k, axis=0)
     for turn in range(ROUNDS):
-        at = planes._replace(price=prices[k - K :])
-        weight = oracle(passes.leads, Gaps(at, np.repeat(EDGES[None], k, axis=0))) / total
+        weight = oracle(passes.leads, Gaps(planes._replace(price=prices[k - K :]), edges)) / total
         counts = weight[:, SIDE + 1 :].sum(axis=1)
         excess = _excess(counts, low, high)
         if excess < least:
             best, least = prices.copy(), excess
         if excess == 0:
             break
-        low_ones, high_ones = counts < low, counts > high
-        if turn >= BOLD and low_ones.any() and high_ones.any():
-            (high_ones if turn % 2 else low_ones)[:] = False
-        for p in np.flatnonzero(low_ones | high_ones):
-            prices[p] += _step(weight[p], float(low[p] if low_ones[p] else high[p]))
+        raising, lowering = counts < low, counts > high
+        if turn >= BOLD and raising.any() and lowering.any():
+            (lowering if turn % 2 else raising)[:] = False
+        for p in np.flatnonzero(raising | lowering):
+            prices[p] -= _threshold(weight[p], low[p], high[p], bool(raising[p]))
     return best[k - K :]
 
 
@@ -93,12 +87,22 @@ def _bounds(k: int, lowest: float, highest: float) -> tuple[Array, Array]:
 
 
 def _excess(counts: Array, low: Array, high: Array) -> float:
+    """Weight out of bounds."""
     return float(np.maximum(low - counts, 0.0).sum() + np.maximum(counts - high, 0.0).sum())
 
 
-def _step(weight: Array, aim: float) -> float:
-    """How far to raise a label's price (or, below 0, lower it) to give it the weight `aim`: a quantile of its leads."""
+def _threshold(weight: Array, low: float, high: float, raising: bool) -> float:
+    """The lead from which on rows must belong to a label if its weight is to be in [low, high]."""
     above = np.cumsum(weight[::-1])[::-1]  # weight of the leads in this bin or higher ones
-    j = int(np.clip(np.count_nonzero(above >= aim) - 1, 1, len(EDGES) - 1))
-    part = np.clip((above[j] - aim) / weight[j], 0.0, 1.0) if weight[j] > 0 else 0.0
-    return -float(EDGES[j - 1] + part * (EDGES[j] - EDGES[j - 1]))
+    first = np.count_nonzero(above >= low) - 1 if raising else len(above) - np.count_nonzero(above <= high)
+    first = int(np.clip(first, 1, len(EDGES) - 1))
+    if not low <= above[first] <= high:
+        # more rows in one bin than may change sides: take a part of it, next time the bins there are finer
+        aim, j = (low, first) if raising else (high, max(first - 1, 1))
+        part = np.clip((above[j] - aim) / weight[j], 0.0, 1.0) if weight[j] > 0 else 0.0
+        return float(EDGES[j - 1] + part * (EDGES[j] - EDGES[j - 1]))
+    # the middle of the gap, lest two labels outbid each other for one row for ever by next to nothing
+    below, taken = np.flatnonzero(weight[:first]), first + np.flatnonzero(weight[first:])
+    upper = EDGES[taken[0] - 1] if len(taken) else EDGES[-1]
+    lower = EDGES[below[-1]] if len(below) else upper
+    return 0.5 * float(lower + upper)

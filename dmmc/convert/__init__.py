@@ -1,0 +1,156 @@
+"""Files of any common kind to zarr stores that `dmmc fit` reads: streaming, checksummed, all or nothing."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dmmc.convert.formats import reader_of
+from dmmc.convert.reading import Reader
+from dmmc.convert.store import Writer
+from dmmc.errors import InputError
+
+__all__ = ["convert"]
+
+Progress = Callable[[dict[str, Any]], Any]
+
+STORE_FILES = ("zarr.json", ".zarray", ".zgroup")
+"""What tells a zarr store, of version 3 or 2, from any other folder."""
+
+
+def convert(
+    source: str | Path,
+    target: str | Path,
+    *,
+    key: str | None = None,
+    chunk_rows: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Write the matrix of a file as a zarr store, in memory that does not grow with the file.
+
+    The kind of file is told by its first bytes, and for text by its name:
+
+    - npy; npz (one array, or the parts that `scipy.sparse.save_npz` writes); idx as MNIST comes in, also gzipped.
+      Arrays of more than two dimensions are flattened to rows, with the attribute ``image_shape``.
+    - csv (.csv, .tsv, .txt, .data), also gzipped: cells between tabs, semicolons or commas, with or without a header
+      of feature names. A first column that begins with a text, or without a name in the header, holds row ids.
+      Empty cells, NA, N/A, NaN and null are NaN.
+    - parquet: columns of numbers; a single column of text, or the index of a pandas frame, holds row ids. Missing
+      numbers are NaN.
+    - svmlight (.svm, .svmlight, .libsvm, .txt), also gzipped: labels are kept, as ``obs/label``.
+    - Matrix Market (.mtx), also gzipped: needs 24 bytes of disk an entry beside the target (48 if they do not
+      come by rows), and 32 bytes of memory a row.
+    - h5ad: X, or the matrix that `key` names, dense or CSR; the indices of obs and var are row ids and feature names.
+
+    Numbers lose nothing. Those of binary files keep their dtype (float16 becomes float32, booleans uint8). Those of
+    text files (csv, svmlight, Matrix Market) are written in the smallest of uint8, uint16, int32, int64 and float64
+    that holds them all: whole numbers are whole however they are spelled, and what has a fraction or is missing
+    makes it float64. When a larger number comes late, what was written until then is written again.
+
+    The store is of zarr version 3, its chunks are whole rows of about 8 MiB, packed by blosc with lz4 and each with a
+    checksum. A matrix with neither names nor ids nor labels is the array (or the CSR group) at the root; otherwise
+    the root is a group as `anndata` writes it. Everything is written beside the target and renamed at the end.
+
+    Parameters
+    ----------
+    source : str or Path
+        The file.
+    target : str or Path
+        The store to write, a folder such as ``rows.zarr``.
+    key : str, optional
+        Which array of an npz file, or which matrix of an h5ad file.
+    chunk_rows : int, optional
+        Rows of a chunk, for a dense matrix; values of a sparse one are chunked by bytes.
+    overwrite : bool
+        Replace a zarr store at the target, once the new one is complete.
+    progress : callable, optional
+        Called now and then with a dict: ``phase`` ("convert"), ``rows`` written so far, ``fraction`` of the file
+        read, ``seconds``.
+
+    Returns
+    -------
+    dict
+        ``rows``, ``columns``, ``dtype``, ``sparse``, ``nnz`` (None if dense), ``bytes`` in memory, ``bytes_on_disk``,
+        ``chunk_rows`` (None if sparse), ``feature_names``, ``row_ids`` and ``labels`` (whether there are any),
+        ``image_shape``, ``source``, ``target``, ``seconds``.
+
+    Raises
+    ------
+    InputError
+        In one sentence, when the file cannot be converted or the target is taken. Nothing is left behind.
+    OSError
+        When the disk is full or the target cannot be written. Nothing is left behind.
+    """
+    begun = time.perf_counter()
+    source, target = Path(source), Path(target)
+    _check(source, target, chunk_rows, overwrite)
+    kind = reader_of(source)
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    try:
+        scratch = work / "scratch"
+        scratch.mkdir()
+        reader = kind(source, key, scratch)
+        try:
+            summary = _write(reader, work, chunk_rows, progress, begun)
+        finally:
+            reader.close()
+        summary["bytes_on_disk"] = _size(work / "store")
+        _put(work, target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    summary.update(source=str(source), target=str(target), seconds=round(time.perf_counter() - begun, 3))
+    return summary
+
+
+def _check(source: Path, target: Path, chunk_rows: int | None, overwrite: bool) -> None:
+    if source.is_dir():
+        raise InputError(f"{source} is a folder: a file is wanted, and a zarr store needs no conversion.")
+    if not source.is_file():
+        raise InputError(f"{source} does not exist: a file to convert is wanted.")
+    if chunk_rows is not None and chunk_rows < 1:
+        raise InputError(f"chunk_rows is {chunk_rows!r}: a whole number of at least 1 is wanted.")
+    if not target.name or not target.parent.is_dir():
+        raise InputError(f"{target} cannot be made: there is no folder {target.parent}.")
+    if not (target.exists() or target.is_symlink()):
+        return
+    if not overwrite:
+        raise InputError(f"{target} exists: choose another name, or ask for it to be overwritten.")
+    store = target.is_dir() and not target.is_symlink()
+    if not store or not (any((target / name).is_file() for name in STORE_FILES) or not any(target.iterdir())):
+        raise InputError(f"{target} is not a zarr store: only such a one is overwritten, choose another name.")
+
+
+def _write(
+    reader: Reader, work: Path, chunk_rows: int | None, progress: Progress | None, begun: float
+) -> dict[str, Any]:
+    writer = Writer(reader, work / "scratch", chunk_rows)
+    for piece in reader.pieces():
+        writer.add(piece)
+        if progress is not None:
+            seconds = time.perf_counter() - begun
+            progress(
+                {"phase": "convert", "rows": writer.n_rows, "fraction": reader.fraction(), "seconds": round(seconds, 3)}
+            )
+    return writer.finish(work / "store")
+
+
+def _put(work: Path, target: Path) -> None:
+    """Move the store to its place; an older one goes only when the new one is there."""
+    old = work / "old"
+    if target.exists():
+        target.rename(old)
+    try:
+        (work / "store").rename(target)
+    except BaseException:
+        if old.exists():
+            old.rename(target)
+        raise
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,0 +1,102 @@
+"""Every loss that is registered, and one that a newcomer might add."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, dataclass, fields
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dmmc import kernels
+from dmmc.losses import LOSSES, Hinge, PiecewiseLinear
+
+
+@dataclass(frozen=True)
+class Ramp(PiecewiseLinear):
+    """min(2, max(0, 1 - t)): what CONTRIBUTING.md shows a newcomer."""
+
+    knots = (-1.0, 1.0)
+    intercepts = (2.0, 1.0, 0.0)
+    slopes = (0.0, -1.0, 0.0)
+
+
+ALL = {**LOSSES, "a newcomer's ramp": Ramp()}
+margins = st.floats(-50, 50)
+
+every_loss = pytest.mark.parametrize("loss", ALL.values(), ids=list(ALL))
+
+
+@every_loss
+def test_the_table_has_one_piece_more_than_knots_and_its_knots_rise(loss: PiecewiseLinear) -> None:
+    knots, intercepts, slopes = loss.table
+    assert len(intercepts) == len(slopes) == len(knots) + 1
+    assert np.all(np.diff(knots) > 0)
+    assert {part.dtype for part in loss.table} == {np.dtype(np.float64)}
+
+
+@every_loss
+def test_the_pieces_meet_at_the_knots(loss: PiecewiseLinear) -> None:
+    knots, intercepts, slopes = loss.table
+    np.testing.assert_allclose(intercepts[:-1] + slopes[:-1] * knots, intercepts[1:] + slopes[1:] * knots, atol=1e-12)
+
+
+@every_loss
+@given(t=margins)
+def test_the_derivative_is_the_slope_of_the_value_away_from_knots(loss: PiecewiseLinear, t: float) -> None:
+    step = 1e-4
+    if np.abs(np.asarray(loss.table.knots) - t).min() > 2 * step:
+        slope = (loss.value(t + step) - loss.value(t - step)) / (2 * step)
+        assert loss.derivative(t) == pytest.approx(float(slope), abs=1e-8)
+
+
+@every_loss
+@given(t=margins)
+def test_the_table_read_piece_by_piece_gives_value_and_derivative(loss: PiecewiseLinear, t: float) -> None:
+    knots, intercepts, slopes = loss.table
+    piece = sum(knot <= t for knot in knots)
+    assert loss.value(t) == intercepts[piece] + slopes[piece] * t
+    assert loss.derivative(t) == slopes[piece]
+
+
+@every_loss
+def test_a_loss_is_never_negative_and_never_rises_with_the_margin(loss: PiecewiseLinear) -> None:
+    t = np.linspace(-20, 20, 4001)
+    assert np.all(loss.value(t) >= 0)
+    assert np.all(np.diff(loss.value(t)) <= 1e-12)
+
+
+@every_loss
+def test_the_kernels_charge_what_the_loss_says(loss: PiecewiseLinear) -> None:
+    t = np.arange(-40, 41) / 8.0
+    sums, _ = kernels.losses(
+        t[:, None],
+        np.ones((1, 1, 1)),
+        np.zeros((1, 1)),
+        loss.table,
+        np.array([kernels.GIVEN]),
+        np.ones((1, len(t)), np.int8),
+    )
+    assert sums.risk[0] == loss.value(t).sum()
+    assert sums.tilt[0] == -loss.derivative(t).sum()
+    assert sums.weighted[0, 0] == -(loss.derivative(t) * t).sum()
+
+
+@every_loss
+def test_a_loss_cannot_be_changed_and_holds_nothing_but_its_pieces(loss: PiecewiseLinear) -> None:
+    assert fields(loss) == ()
+    with pytest.raises(FrozenInstanceError):
+        loss.knots = (2.0,)  # type: ignore[misc]
+
+
+@given(t=margins)
+def test_the_hinge_is_what_its_formula_says(t: float) -> None:
+    assert Hinge().value(t) == max(0.0, 1.0 - t)
+    assert Hinge().derivative(1.0) == 0.0
+
+
+def test_values_of_an_array_are_an_array_of_its_shape() -> None:
+    t = np.array([[0.0, 1.0], [2.0, -1.0]])
+    np.testing.assert_array_equal(Hinge().value(t), [[1.0, 0.0], [0.0, 2.0]])
+    np.testing.assert_array_equal(Hinge().derivative(t), [[-1.0, 0.0], [0.0, -1.0]])
