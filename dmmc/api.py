@@ -7,23 +7,32 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dmmc import checkpoint, output
+from dmmc import checkpoint, result
 from dmmc.data import Dataset, open_dataset
 from dmmc.errors import ClusteringWarning, InputError
 from dmmc.estimators import CuttingPlaneMMC
+from dmmc.output import Out
+from dmmc.result import check_image_shape
 from dmmc.summary import summarise
 
+Array = NDArray[Any]
 Progress = Callable[[dict[str, Any]], Any]
 
 METHODS: dict[str, type[CuttingPlaneMMC]] = {"auto": CuttingPlaneMMC, "cpmmc": CuttingPlaneMMC}
 """`auto` is `cpmmc` until there is more to choose from."""
-NOT_YET = {"constraints": "pairwise constraints", "scheduler": "clusters", "workers": "clusters", "security": "clusters"}
+NOT_YET = {
+    "constraints": "pairwise constraints",
+    "scheduler": "clusters",
+    "workers": "clusters",
+    "security": "clusters",
+}
 
 
 class Run:
@@ -59,30 +68,27 @@ class Run:
         """What was chosen, and what happened."""
         return self.model.choices_
 
-    def save(
-        self, path: str | Path, *, overwrite: bool = False, scores: bool = False, image_shape: Any = None
-    ) -> Path:
+    def save(self, path: str | Path, *, overwrite: bool = False, scores: bool = False, image_shape: Any = None) -> Path:
         """Write labels, model, history, run.json and report to a folder, as `out=` does."""
-        with output.Out(path, overwrite=overwrite) as out:
+        check_image_shape(image_shape, self._dataset.n_features)
+        with Out(path, overwrite=overwrite) as out:
             for line in self.history:
                 out.log(line)
             self._finish(out, scores, image_shape)
         return Path(path)
 
-    def _finish(self, out: output.Out, scores: bool, image_shape: tuple[int, ...] | None) -> None:
-        names = self._dataset.feature_names
+    def _finish(self, out: Out, scores: bool, image_shape: tuple[int, ...] | None) -> None:
         planes = self.model.hyperplanes()
         out.finish(
-            output.Result(
+            result.Result(
                 labels=self.labels,
                 scores=self.model.decision_function(self._dataset) if scores else None,
                 row_ids=self._dataset.row_ids,
                 model=self.model.to_arrays(),
                 run=self.info,
-                history=self.history,
-                summary=summarise(self._dataset, planes, self.labels),
-                feature_names=names,
-                image_shape=image_shape or getattr(self._dataset, "image_shape", None),
+                summary=summarise(self._dataset, planes, self.labels, images=image_shape is not None),
+                feature_names=self._dataset.feature_names,
+                image_shape=image_shape,
             )
         )
 
@@ -145,24 +151,35 @@ def fit(
             raise InputError(f"{name}={value!r} was given, but {NOT_YET[name]} are not in this version yet.")
     if resume:
         raise InputError("resume=True was given, but resuming is not in this version yet.")
-    model = _model(method, n_clusters, {"random_state": random_state, "n_jobs": n_jobs, "max_seconds": max_seconds, **params})
+    model = _model(
+        method, n_clusters, {"random_state": random_state, "n_jobs": n_jobs, "max_seconds": max_seconds, **params}
+    )
     model.check_parameters()
-    began = time.perf_counter()
-    started = datetime.now(UTC).isoformat(timespec="seconds")
+    if model.n_clusters == 1:  # the estimator takes it, as scikit-learn asks; here it is a mistake
+        raise InputError("n_clusters is 1; a whole number of clusters, 2 to 100, is wanted.")
+    started = datetime.now(UTC)
     with ExitStack() as stack:
-        folder = stack.enter_context(output.Out(out, overwrite=overwrite)) if out is not None else None
+        folder = stack.enter_context(Out(out, overwrite=overwrite)) if out is not None else None
         caught = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always")
-        dataset = open_dataset(source, component, n_jobs)
-        model.watch(_listener(folder, progress, dataset.n_rows, model))
-        _say(progress, "read", dataset)
-        model.fit(dataset, sample_weight=sample_weight)
+        watch = _Watch(folder, progress, model)
+        watch({"phase": "read"})
+        dataset = _opened(source, component, n_jobs)
+        check_image_shape(image_shape, dataset.n_features)
+        watch.n_rows = dataset.n_rows
+        model.watch(watch)
+        try:
+            model.fit(dataset, sample_weight=sample_weight)
+        finally:
+            model.watch(None)
+        watch({"phase": "write" if folder is not None else "done"})
         run = Run(model, dataset, {})
         run.info.update(
             method=method,
             command=command or "dmmc.fit(...) in Python",
-            parameters=_plain_params(model),
+            parameters=checkpoint.plain(model.plain_params()),
             choices=model.choices_,
+            seed=model.choices_["random_state"],
             data={
                 "name": dataset.name,
                 "n_rows": dataset.n_rows,
@@ -175,14 +192,13 @@ def fit(
             objective=model.objective_,
             gap=model.gap_,
             passes=model.n_iter_,
-            started=started,
-            versions=output.environment(),
+            started=started.isoformat(timespec="seconds"),
+            versions=result.environment(),
             warnings=[str(w.message) for w in caught if issubclass(w.category, ClusteringWarning)],
-            timings={"total": time.perf_counter() - began},
-            peak_memory_mb=output.peak_memory(),
+            timings=watch.timings,
+            peak_memory_mb=result.peak_memory(),
         )
         if folder is not None:
-            _say(progress, "write", dataset)
             run._finish(folder, scores, image_shape)
     for warning in caught:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
@@ -203,48 +219,83 @@ def load(path: str | Path) -> CuttingPlaneMMC:
     folder = Path(path)
     if not folder.is_dir():
         raise InputError(f"{path} is not a folder that dmmc wrote; the OUT of a fit is wanted.")
+    if result.unfinished(folder):
+        raise InputError(f"{path} is unfinished: a run is still writing it, or was killed.")
     content, arrays = checkpoint.read(folder / "model" if (folder / "model").is_dir() else folder, "model")
     kinds = {cls.__name__: cls for cls in METHODS.values()}
     kind = content.get("estimator")
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         raise InputError(f"{path} holds a model of kind {kind!r}; this version knows {', '.join(kinds)}.")
+    _check_content(content, arrays, str(path))
     return kinds[kind].from_arrays(content, arrays, str(path))
 
 
-def _model(method: str, n_clusters: int, params: Mapping[str, Any]) -> CuttingPlaneMMC:
-    if method not in METHODS:
+def _check_content(content: Mapping[str, Any], arrays: Mapping[str, Array], name: str) -> None:
+    """Refuse a model that says something else than a model says."""
+    params, names, coef = content.get("params"), content.get("feature_names"), arrays.get("coef")
+    plain = isinstance(params, dict) and all(isinstance(v, str | int | float | None) for v in params.values())
+    plain &= all(isinstance(content.get(key), int | float | None) for key in ("objective", "gap", "n_iter"))
+    plain &= isinstance(content.get("choices"), dict)
+    if names is not None:
+        plain &= isinstance(names, list) and all(isinstance(text, str) for text in names)
+        plain &= coef is not None and coef.shape[1:] == (len(names),)
+    if not plain:
+        raise InputError(f"{name} holds a model whose description is not one that dmmc writes.")
+
+
+def _opened(source: Any, component: str | None, n_jobs: int | None) -> Dataset:
+    """The rows; names that do not fit them are refused now, not when they are written."""
+    dataset = open_dataset(source, component, n_jobs)
+    wanted = {
+        "row ids": (dataset.row_ids, dataset.n_rows),
+        "feature names": (dataset.feature_names, dataset.n_features),
+    }
+    for what, (names, count) in wanted.items():
+        if names is not None and len(names) != count:
+            raise InputError(f"{dataset.name} has {len(names)} {what}, but {count} are wanted.")
+    return dataset
+
+
+def _model(method: Any, n_clusters: int, params: Mapping[str, Any]) -> CuttingPlaneMMC:
+    if not isinstance(method, str) or method not in METHODS:
         raise InputError(f"method is {method!r}; this version has {', '.join(METHODS)}.")
     known = METHODS[method]().get_params()
     unknown = sorted(set(params) - set(known))
     if unknown:
-        raise InputError(f"{unknown[0]!r} is not a parameter of method {method!r}; it takes {', '.join(sorted(known))}.")
+        raise InputError(
+            f"{unknown[0]!r} is not a parameter of method {method!r}; it takes {', '.join(sorted(known))}."
+        )
     return METHODS[method](n_clusters, **params)
 
 
-def _plain_params(model: CuttingPlaneMMC) -> dict[str, Any]:
-    return {name: value for name, value in output.plain(model.plain_params()).items()}
+class _Watch:
+    """Hears of each phase and each pass of a fit: takes the time, writes the history, tells the user."""
 
+    def __init__(self, folder: Out | None, progress: Progress | None, model: CuttingPlaneMMC) -> None:
+        self.n_rows = 0
+        self._folder = folder
+        self._progress = progress
+        self._model = model
+        self._began = time.perf_counter()
+        self._starts: list[tuple[str, float]] = []
+        self._last = 0.0
 
-def _say(progress: Progress | None, phase: str, dataset: Dataset) -> None:
-    if progress is not None:
-        progress({"phase": phase, "rows": dataset.n_rows, "features": dataset.n_features})
+    @property
+    def timings(self) -> dict[str, float]:
+        """Seconds of each phase that has ended, and of all of them."""
+        seconds = {name: end - start for (name, start), (_, end) in pairwise(self._starts)}
+        return {**seconds, "total": self._starts[-1][1] - self._began}
 
-
-def _listener(
-    folder: output.Out | None, progress: Progress | None, n_rows: int, model: CuttingPlaneMMC
-) -> Callable[[dict[str, Any]], None]:
-    """What happens after each pass: a line in the history file, an event for the user."""
-
-    def listen(event: dict[str, Any]) -> None:
-        if "iteration" in event:
-            if folder is not None:
-                folder.log(event)
-            each = event["seconds"] / event["iteration"]
-            left = (model.max_iter - event["iteration"]) * each
-            if model.max_seconds is not None:
-                left = min(left, max(0.0, model.max_seconds - event["seconds"]))
-            event = {"phase": "search", **event, "rows_per_second": n_rows / max(each, 1e-9), "at_most": left}
-        if progress is not None:
-            progress(event)
-
-    return listen
+    def __call__(self, event: dict[str, Any]) -> None:
+        if "iteration" not in event:
+            self._starts.append((event["phase"], time.perf_counter()))
+        else:
+            if self._folder is not None:
+                self._folder.log(event)
+            each, self._last = event["seconds"] - self._last, event["seconds"]
+            left = (self._model.max_iter - event["iteration"]) * each
+            if self._model.max_seconds is not None:
+                left = min(left, max(0.0, self._model.max_seconds - event["seconds"]))
+            event = {"phase": "search", **event, "rows_per_second": self.n_rows / max(each, 1e-9), "at_most": left}
+        if self._progress is not None:
+            self._progress(event)

@@ -1,20 +1,23 @@
 """Versioned files that are the old ones or the new ones, never half of one, and that never run code when read.
 
 A description (JSON with a checksum of itself) names its arrays: plain `.npy` files without pickles, each with its
-size and digest. Folders are written aside and renamed.
+size and digest. Folders are written aside and take their place in one step.
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +27,14 @@ from dmmc.errors import InputError
 Array = NDArray[Any]
 
 VERSION = 1
-LARGEST_DESCRIPTION = 64 * 2**20
-_FILE = re.compile(r"[a-z][a-z0-9_]*\.npy")
+LARGEST_DESCRIPTION = 256 * 2**20
+KINDS = "biufU"
+"""Kinds of numpy dtypes that an array may have: numbers and text."""
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+
+
+# ---------------------------------------------------------------------------------------------------- writing
 
 
 def write(folder: Path, kind: str, content: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -41,64 +50,13 @@ def write(folder: Path, kind: str, content: Mapping[str, Any], arrays: Mapping[s
             data = buffer.getvalue()
             write_bytes(aside / f"{name}.npy", data)
             listed[name] = {"file": f"{name}.npy", "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        description = {"kind": kind, "version": VERSION, "content": dict(content), "arrays": listed}
+        description = {"kind": kind, "version": VERSION, "content": plain(content), "arrays": listed}
         description["checksum"] = _checksum(description)
         write_bytes(aside / f"{kind}.json", json.dumps(description, indent=1, sort_keys=True).encode())
         swap(aside, folder)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
-
-
-def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Read what `write` wrote, or say in one sentence what is wrong with it."""
-    path = folder / f"{kind}.json"
-    try:
-        if path.stat().st_size > LARGEST_DESCRIPTION:
-            raise InputError(f"{path} is larger than any {kind} description; it was not written by dmmc.")
-        text = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{folder} holds no {kind} that can be read: {path.name}: {error.strerror}.") from error
-    try:
-        description = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is damaged: it is not JSON.") from error
-    if not isinstance(description, dict) or description.get("kind") != kind:
-        raise InputError(f"{path} is not a dmmc {kind}.")
-    version = description.get("version")
-    if not isinstance(version, int) or version < 1:
-        raise InputError(f"{path} is damaged: its version is {version!r}.")
-    if version > VERSION:
-        raise InputError(f"{path} has version {version}; this dmmc reads up to {VERSION}: install a newer one.")
-    if description.pop("checksum", None) != _checksum(description):
-        raise InputError(f"{path} is damaged: its checksum does not match.")
-    listed = description["arrays"]
-    return description["content"], {name: _read_array(folder, name, listed[name]) for name in listed}
-
-
-def _read_array(folder: Path, name: str, entry: Mapping[str, Any]) -> Array:
-    file = entry["file"]
-    if not isinstance(file, str) or not _FILE.fullmatch(file):
-        raise InputError(f"{folder} names {file!r} as the file of array {name!r}; only files of its own are read.")
-    path = folder / file
-    try:
-        if path.is_symlink() or path.stat().st_size != entry["bytes"]:
-            raise InputError(f"{path} is damaged: {entry['bytes']} bytes of its own are wanted.")
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} is missing or cannot be read: {error.strerror}.") from error
-    if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-        raise InputError(f"{path} is damaged: its digest does not match.")
-    try:
-        array: Array = np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise InputError(f"{path} is not a plain array.") from error
-    return array
-
-
-def _checksum(description: Mapping[str, Any]) -> str:
-    plain = {key: value for key, value in description.items() if key != "checksum"}
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -116,10 +74,140 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def swap(new: Path, target: Path) -> None:
-    """Put a finished folder in its place; what stood there goes last."""
-    old = target.with_name(f".{target.name}.old")
+    """Put a finished folder in its place; what stood there goes. At no moment is there neither.
+
+    Where the system cannot exchange two folders in one step, a run killed between two steps leaves the old one aside,
+    and `restore` puts it back.
+    """
+    if not target.exists():
+        os.rename(new, target)
+        return
+    if not _exchange(new, target):
+        old = _aside(target)
+        shutil.rmtree(old, ignore_errors=True)
+        os.rename(target, old)
+        os.rename(new, target)
+        new = old
+    shutil.rmtree(new, ignore_errors=True)
+
+
+def restore(target: Path) -> None:
+    """Put back what an interrupted `swap` left aside, or remove it where the new folder is in place."""
+    old = _aside(target)
+    if old.exists() and not target.exists():
+        os.rename(old, target)
     shutil.rmtree(old, ignore_errors=True)
-    if target.exists():
-        os.replace(target, old)
-    os.replace(new, target)
-    shutil.rmtree(old, ignore_errors=True)
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.old")
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders change places in one step, if the system can."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    if call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+        return False
+    raise OSError(code, os.strerror(code), str(other))
+
+
+def plain(value: Any) -> Any:
+    """The same as JSON can say it: no numpy types, no infinities."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    return str(value)
+
+
+# ---------------------------------------------------------------------------------------------------- reading
+
+
+def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Read what `write` wrote, or say in one sentence what is wrong with it."""
+    path = folder / f"{kind}.json"
+    description = _description(_file(path, LARGEST_DESCRIPTION), path, kind)
+    content, listed = description.get("content"), description.get("arrays")
+    if not isinstance(content, dict) or not isinstance(listed, dict):
+        raise InputError(f"{path} is damaged: content or arrays are missing.")
+    return content, {name: _read_array(folder, name, entry) for name, entry in listed.items()}
+
+
+def _description(text: bytes, path: Path, kind: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text, parse_constant=_not_json)
+        if not isinstance(found, dict) or found.get("kind") != kind:
+            raise InputError(f"{path} is not a dmmc {kind}.")
+        version = found.get("version")
+        if not isinstance(version, int) or version < 1:
+            raise InputError(f"{path} is damaged: its version is not a whole number of at least 1.")
+        if version > VERSION:
+            raise InputError(f"{path} has version {version}; this dmmc reads up to {VERSION}: install a newer one.")
+        if found.pop("checksum", None) != _checksum(found):
+            raise InputError(f"{path} is damaged: its checksum does not match.")
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is damaged: it is not JSON.") from error
+    return found
+
+
+def _not_json(word: str) -> NoReturn:
+    raise ValueError(word)
+
+
+def _read_array(folder: Path, name: str, entry: Any) -> Array:
+    file = entry.get("file") if isinstance(entry, dict) else None
+    if not _NAME.fullmatch(name) or file != f"{name}.npy":
+        raise InputError(f"{folder} names {file!r} as the file of array {name!r}; only files of its own are read.")
+    path = folder / file
+    wanted = entry.get("bytes")
+    if not isinstance(wanted, int):
+        raise InputError(f"{folder} does not say how large {file} is.")
+    data = _file(path, wanted)
+    if len(data) != wanted or hashlib.sha256(data).hexdigest() != entry.get("sha256"):
+        raise InputError(f"{path} is damaged: it is not the file that was written.")
+    try:
+        return _array(data)
+    except Exception as error:  # numpy lets out whatever its parser meets in a made-up header
+        raise InputError(f"{path} is not a plain array.") from error
+
+
+def _array(data: bytes) -> Array:
+    """The array in an .npy file. A header that promises more than is there gets no memory for it."""
+    file = io.BytesIO(data)
+    header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, by_columns, dtype = header[np.lib.format.read_magic(file)](file)
+    if dtype.kind not in KINDS:
+        raise ValueError(f"dtype {dtype}")
+    flat: Array = np.frombuffer(data, dtype, offset=file.tell())
+    return flat.reshape(shape, order="F" if by_columns else "C").copy()  # a copy, as other arrays can be written to
+
+
+def _file(path: Path, most: int) -> bytes:
+    """Content of a plain file of at most so many bytes, not reached through a link."""
+    try:
+        if path.is_symlink() or not path.is_file():
+            raise InputError(f"{path} is missing, or is not a plain file.")
+        if path.stat().st_size > most:
+            raise InputError(f"{path} is damaged: it is larger than what was written.")
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except MemoryError as error:
+        raise InputError(f"{path} does not fit into memory.") from error
+
+
+def _checksum(description: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()

@@ -5,19 +5,23 @@ Exit codes: 0 done; 2 bad usage or bad input; 3 the cluster was lost; 4 the stor
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
+import re
 import shlex
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from dmmc import __version__
-from dmmc.errors import InputError
+from dmmc.errors import ClusteringWarning, InputError
 from dmmc.progress import Progress
 
 METHODS = {
@@ -26,48 +30,93 @@ METHODS = {
 }
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    """All commands; an interrupt is told here, as click would print an empty line first."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _complain("interrupted; what was unfinished is removed.")
+            raise click.exceptions.Exit(130) from None
+
+
+@click.group(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="dmmc")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Clusters that a support vector machine would separate with the widest margin, found without labels."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help(), err=True)
+        context.exit(2)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every failure is one sentence and an exit code."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    code = 1
+    for stop in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(stop) == signal.SIG_DFL:  # under nohup it stays ignored
+            signal.signal(stop, _interrupt)
+    sys.exit(_code(sys.argv[1:] if arguments is None else arguments))
+
+
+def _code(arguments: list[str]) -> int:
     try:
-        code = int(cli.main(arguments, prog_name="dmmc", standalone_mode=False) or 0)
-    except click.exceptions.Exit as done:
-        code = done.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("dmmc: interrupted; unfinished output was removed.", err=True)
-        code = 130
+        return int(cli.main(arguments, prog_name="dmmc", standalone_mode=False, obj=arguments) or 0)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         hint = f" (see '{context.command_path} --help')" if context is not None else ""
-        click.echo(f"dmmc: {_sentence(error.format_message())}{hint}", err=True)
-        code = 2
+        _complain(error.format_message() + hint)
+        return 2
     except InputError as error:
-        click.echo(f"dmmc: {_sentence(str(error))}", err=True)
-        code = 2
+        _complain(str(error))
+        return 2
+    except MemoryError as error:
+        _complain(f"there is not enough memory: {error}.")
+        return 4
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        click.echo(f"dmmc: the disk or store failed: {error.strerror or error}{where}.", err=True)
-        code = 4
-    sys.exit(code)
+        _complain(f"the disk or store failed: {error.strerror or error}{where}.")
+        return 4
 
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _sentence(text: str) -> str:
-    """One line, whatever characters the user's names hold."""
-    return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
+def _complain(text: str) -> None:
+    """One line on stderr, whatever characters the user's names hold."""
+    line = " ".join(text.split())
+    click.echo("dmmc: " + "".join(c if c.isprintable() else "?" for c in line), err=True)
+
+
+def _name(path: Path) -> str:
+    """A path as it can be printed."""
+    return click.format_filename(path)
 
 
 # -------------------------------------------------------------------------------------------------- options
+
+
+OPTIONS = {"n_clusters": "-k", "random_state": "--random-state", "n_jobs": "--n-jobs", "max_seconds": "--max-seconds"}
+"""Parameters of all methods that have options of their own."""
+
+
+def _settings(texts: tuple[str, ...], taken: Container[str]) -> dict[str, Any]:
+    """Parameters of a method from NAME=VALUE; names that are taken mean something else."""
+    found = {}
+    for text in texts:
+        name, value = _setting(text)
+        if name in OPTIONS:
+            raise InputError(f"--set {text!r}: say {OPTIONS[name]} instead.")
+        if name in taken:
+            raise InputError(f"--set {text!r}: {name} is not a parameter of a method.")
+        found[name] = value
+    return found
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -88,33 +137,42 @@ def _setting(text: str) -> tuple[str, Any]:
 def _shape(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
-    parts = text.lower().split("x")
-    if not (2 <= len(parts) <= 3 and all(part.isdigit() and int(part) > 0 for part in parts)):
+    if not re.fullmatch(r"[1-9][0-9]{0,5}(x[1-9][0-9]{0,5}){1,2}", text.lower()):
         raise InputError(f"--image-shape {text!r}: HEIGHTxWIDTH is wanted, such as 28x28 (or 32x32x3).")
-    return tuple(int(part) for part in parts)
+    return tuple(int(part) for part in text.lower().split("x"))
 
 
-def _workers(function: Callable[..., Any]) -> Callable[..., Any]:
-    for name, help_text in reversed(
-        [
-            ("--workers", "start this many local worker processes"),
-            ("--scheduler", "address or file of a Dask scheduler"),
-            ("--tls-ca", "certificate authority of the cluster"),
-            ("--tls-cert", "client certificate"),
-            ("--tls-key", "client key"),
-        ]
-    ):
+def _cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    names = {
+        "--workers": "start this many local worker processes",
+        "--scheduler": "address or file of a Dask scheduler",
+        "--tls-ca": "certificate authority of the cluster",
+        "--tls-cert": "client certificate",
+        "--tls-key": "client key",
+    }
+    for name, help_text in reversed(names.items()):
         function = click.option(name, help=f"{help_text} (not yet in this version)")(function)
     return function
 
 
-def _refuse_cluster(**options: Any) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise InputError(
-                f"--{name.replace('_', '-')} {value}: clusters are not in this version yet; leave it out to use "
-                "the threads of this process."
-            )
+def _refuse(later: dict[str, Any]) -> None:
+    """Say of an option that it is not there yet, if it was given."""
+    for name, value in later.items():
+        if value:
+            raise InputError(f"--{name.replace('_', '-')} is not in this version yet; leave it out.")
+
+
+@contextmanager
+def _notes() -> Iterator[None]:
+    """Tell what a fit warns of in a sentence each, when it is done."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ClusteringWarning)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, ClusteringWarning):
+            _complain(f"note: {warning.message}")
+        else:
+            warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 # ------------------------------------------------------------------------------------------------- commands
@@ -139,8 +197,11 @@ def _refuse_cluster(**options: Any) -> None:
 @click.option("--performance-report", help="Dask's performance report (not yet in this version)")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
 @click.option("--quiet", is_flag=True, help="no progress")
-@_workers
+@_cluster_options
+@click.pass_obj
 def fit(
+    arguments: list[str],
+    /,
     source: str,
     n_clusters: int,
     out: Path,
@@ -155,16 +216,15 @@ def fit(
     image_shape: str | None,
     as_json: bool,
     quiet: bool,
-    resume: bool,
     **later: Any,
 ) -> None:
     """Cluster the rows of SOURCE (a zarr store; see 'dmmc convert' for other files) into K clusters."""
-    _refuse_cluster(**{name: value or None for name, value in later.items()}, resume=resume or None)
-    from dmmc import api
+    _refuse(later)
+    shape = _shape(image_shape)
+    from dmmc import api, checkpoint
 
-    params = dict(_setting(text) for text in settings)
-    with Progress(quiet=quiet) as progress, warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    params = _settings(settings, inspect.signature(api.fit).parameters)
+    with _notes(), Progress(quiet=quiet) as progress:
         run = api.fit(
             source,
             n_clusters,
@@ -173,38 +233,28 @@ def fit(
             out=out,
             overwrite=overwrite,
             scores=scores,
-            image_shape=_shape(image_shape),
+            image_shape=shape,
             n_jobs=n_jobs,
             max_seconds=max_seconds,
             random_state=random_state,
             progress=progress,
-            command=shlex.join(["dmmc", *sys.argv[1:]]),
+            command=shlex.join(["dmmc", *arguments]),
             **params,
         )
-    _tell_warnings(caught)
     info = run.info
     if as_json:
-        click.echo(json.dumps({"out": str(out), **{key: info[key] for key in info if key != "parameters"}}))
-        return
-    click.echo(f"{info['data']['n_rows']} rows in {n_clusters} clusters of {', '.join(map(str, info['sizes']))} rows")
-    click.echo(f"objective {info['objective']:.6g} after {info['passes']} passes, {info['timings']['total']:.1f} s")
-    click.echo(f"written to {out}: labels.zarr, model/, history.jsonl, run.json" + _report_words(out))
+        click.echo(json.dumps(checkpoint.plain({"out": str(out), **info})))
+    elif not quiet:
+        sizes = ", ".join(map(str, info["sizes"]))
+        click.echo(f"{info['data']['n_rows']} rows in {n_clusters} clusters of {sizes} rows")
+        click.echo(f"objective {info['objective']:.6g} after {info['passes']} passes, {info['timings']['total']:.1f} s")
+        click.echo(f"written to {_name(out)}: {', '.join(sorted(os.listdir(out)))}{_report_words(out)}")
 
 
 def _report_words(out: Path) -> str:
     if (out / "report.html").exists():
-        return ", report.html"
-    return " (no report.html: it needs plotly; pip install 'dmmc[report]', then dmmc report OUT)"
-
-
-def _tell_warnings(caught: list[warnings.WarningMessage]) -> None:
-    from dmmc.errors import ClusteringWarning
-
-    for warning in caught:
-        if issubclass(warning.category, ClusteringWarning):
-            click.echo(f"dmmc: note: {_sentence(str(warning.message))}", err=True)
-        else:
-            warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
+        return ""
+    return " (report.html needs plotly: pip install 'dmmc[report]', then dmmc report OUT)"
 
 
 @cli.command()
@@ -214,7 +264,7 @@ def _tell_warnings(caught: list[warnings.WarningMessage]) -> None:
 @click.option("--scores", type=click.Path(path_type=Path), help="SCORES.zarr to write")
 @click.option("--component", help="path inside the store")
 @click.option("--n-jobs", type=int, help="threads; all cores if left out")
-@_workers
+@_cluster_options
 def predict(
     out: Path,
     source: str,
@@ -225,19 +275,23 @@ def predict(
     **later: Any,
 ) -> None:
     """Label the rows of SOURCE with the model that a fit wrote to OUT."""
-    _refuse_cluster(**later)
-    from dmmc import api, output
+    _refuse(later)
+    from dmmc import api
+    from dmmc.data import open_dataset
+    from dmmc.label_files import write_arrays
 
     for target in (labels, scores):
-        if target is not None and target.exists():
+        if target is not None and os.path.lexists(target):
             raise InputError(f"{target} exists; choose another path, or remove it first.")
-    model = api.load(out)
-    model.set_params(n_jobs=n_jobs)
-    found = model.predict(source, component=component)
-    output.write_labels(labels, found)
+    if scores is not None and os.path.abspath(labels) == os.path.abspath(scores):
+        raise InputError(f"labels and scores are both to be {labels}; choose two paths.")
+    model = api.load(out).set_params(n_jobs=n_jobs)
+    rows = open_dataset(source, component, n_jobs)
+    found = {labels: model.predict(rows)}
     if scores is not None:
-        output.write_labels(scores, model.decision_function(source, component=component))
-    click.echo(f"{len(found)} labels written to {labels}")
+        found[scores] = model.decision_function(rows)
+    write_arrays(found)
+    click.echo(f"{len(found[labels])} labels written to {_name(labels)}")
 
 
 @cli.command()
@@ -264,18 +318,21 @@ def score(labels: str, truth: str, as_json: bool) -> None:
 @click.option("--chunk-rows", type=click.IntRange(min=1), help="rows of a chunk; 4 to 16 MB if left out")
 @click.option("--overwrite", is_flag=True, help="replace OUTPUT")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
+@click.option("--quiet", is_flag=True, help="no progress")
 def convert(
-    input: Path, output: Path, key: str | None, chunk_rows: int | None, overwrite: bool, as_json: bool
+    input: Path, output: Path, key: str | None, chunk_rows: int | None, overwrite: bool, as_json: bool, quiet: bool
 ) -> None:
     """Write INPUT (npy, npz, csv, parquet, svmlight, mtx, idx(.gz), h5ad) as the zarr store OUTPUT."""
+    from dmmc.checkpoint import plain
     from dmmc.convert import convert as write
 
-    done = write(input, output, key=key, chunk_rows=chunk_rows, overwrite=overwrite)
+    with Progress(quiet=quiet) as progress:
+        done = write(input, output, key=key, chunk_rows=chunk_rows, overwrite=overwrite, progress=progress)
     if as_json:
-        click.echo(json.dumps(done, default=str))
-        return
-    kind = "sparse " if done["sparse"] else ""
-    click.echo(f"{done['rows']} x {done['columns']} {kind}{done['dtype']} written to {output}")
+        click.echo(json.dumps(plain(done)))
+    elif not quiet:
+        kind = "sparse " if done["sparse"] else ""
+        click.echo(f"{done['rows']} x {done['columns']} {kind}{done['dtype']} written to {_name(output)}")
 
 
 @cli.command()
@@ -286,11 +343,12 @@ def convert(
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
 def info(source: str, component: str | None, n_clusters: int, check: bool, as_json: bool) -> None:
     """Shape, type, chunks and sparsity of SOURCE, the memory a fit needs, and what is wrong with it."""
+    from dmmc.checkpoint import plain
     from dmmc.info import format_info
     from dmmc.info import info as look
 
     found = look(source, component, n_clusters, check=check)
-    click.echo(json.dumps(found, default=str) if as_json else format_info(found))
+    click.echo(json.dumps(plain(found)) if as_json else format_info(found))
 
 
 @cli.command()
@@ -298,13 +356,14 @@ def info(source: str, component: str | None, n_clusters: int, check: bool, as_js
 @click.option("--image-shape", help="rows are images, e.g. 28x28")
 def report(out: Path, image_shape: str | None) -> None:
     """Write OUT/report.html again."""
-    from dmmc import output
+    from dmmc import result
     from dmmc.report import available
 
-    output.read_run(out)
+    shape = _shape(image_shape)
+    result.read_run(out)
     if not available():
         raise InputError("the report needs plotly; install it with: pip install 'dmmc[report]'.")
-    click.echo(f"written: {output.write_report(out, _shape(image_shape))}")
+    click.echo(f"written: {_name(result.write_report(out, shape))}")
 
 
 @cli.command()
@@ -320,4 +379,5 @@ def demo(out: Path) -> None:
     """Cluster 1,797 handwritten digits beside k-means, write a report, and say what to try next."""
     from dmmc.demo import tell
 
-    tell(out, click.echo)
+    with _notes():
+        tell(out, click.echo)

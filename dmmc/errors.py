@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class InputError(ValueError):
     """Bad input, in one sentence: what was given, what is wanted, and where."""
@@ -17,3 +20,11 @@ class ClusteringWarning(UserWarning):
 
 class ConvergenceWarning(ClusteringWarning):
     """A limit ended the search before its gap was closed; the best iterate was kept."""
+
+
+def warn(message: str, category: type[ClusteringWarning]) -> None:
+    """Warn at the line of the user's that led here: the nearest one outside of dmmc and scikit-learn."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("dmmc", "sklearn"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

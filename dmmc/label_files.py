@@ -1,76 +1,113 @@
-"""Labels from files: zarr, .npy, .npz:key, .csv."""
+"""Labels in files: zarr, .npy, .npz:key and .csv to read; zarr to write."""
 
 from __future__ import annotations
 
 import csv
+import math
+import os
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dmmc.errors import InputError
+from dmmc.sources import missing_chunks
+
+Array = NDArray[Any]
+
+CHUNK_BYTES = 8 * 2**20
+WANTED = "a zarr array, .npy, .npz:KEY or .csv of labels"
 
 
-def read_labels(path: str) -> Any:
-    """One label a row. A csv has one column, or a header and a last column of labels."""
-    name, colon, key = path.rpartition(":")
-    if colon and name.endswith(".npz"):
-        return _npz(Path(name), key)
+# ---------------------------------------------------------------------------------------------------- reading
+
+
+def read_labels(path: str) -> Array:
+    """One label a row.
+
+    Parameters
+    ----------
+    path : file or folder; `FILE.npz:KEY` names one array of an .npz, and the OUT of a fit is its `labels.zarr`.
+        Of a .csv the last column is read; its first line is a header if it holds a word found in no other line.
+    """
+    name, _, key = path.rpartition(":")
+    if name.endswith(".npz"):
+        path = name
+    else:
+        key = ""
     file = Path(path)
     if not file.exists():
-        raise InputError(f"{path} does not exist; a zarr array, .npy, .npz:key or .csv of labels is wanted.")
+        raise InputError(f"{path} does not exist; {WANTED} is wanted.")
     try:
-        if file.suffix == ".npy":
-            return np.load(file, allow_pickle=False)
-        if file.suffix == ".npz":
-            return _npz(file, None)
-        if file.suffix == ".csv":
-            return _csv(file)
         if file.is_dir():
             return _zarr(file)
+        if file.suffix == ".npy":
+            return _one_array(np.load(file, allow_pickle=False), path)
+        if file.suffix == ".npz":
+            return _npz(file, key)
+        if file.suffix == ".csv":
+            return _csv(file)
     except InputError:
         raise
-    except (ValueError, EOFError) as error:
-        raise InputError(f"{path} cannot be read as labels: {error}.") from error
-    raise InputError(f"{path} is not a zarr array, .npy, .npz:key or .csv.")
+    except Exception as error:  # three file formats, and each library has errors of its own
+        raise InputError(f"{path} cannot be read as labels: {type(error).__name__}: {error}") from error
+    raise InputError(f"{path} is something else; {WANTED} is wanted.")
 
 
-def _zarr(path: Path) -> Any:
+def _zarr(path: Path) -> Array:
     import zarr
 
-    try:
-        found = zarr.open(str(path), mode="r")
-    except (ValueError, KeyError, OSError) as error:
-        raise InputError(f"{path} is not a zarr array of labels: {error}.") from error
+    if (path / "run.json").is_file():
+        path = path / "labels.zarr"
+    found = zarr.open(str(path), mode="r")
     if not isinstance(found, zarr.Array):
         raise InputError(f"{path} is a zarr group; the path of an array of labels is wanted.")
-    return found[...]
+    lost = missing_chunks(found, str(path))
+    if lost is not None:
+        raise InputError(lost)
+    return np.asarray(found[...])
 
 
-def _npz(path: Path, key: str | None) -> Any:
-    with np.load(path, allow_pickle=False) as archive:
+def _npz(path: Path, key: str) -> Array:
+    opened: Any = np.load(path, allow_pickle=False)
+    if isinstance(opened, np.ndarray):
+        raise InputError(f"{path} is a single array, not an archive of arrays; call it .npy.")
+    with opened as archive:
         keys = list(archive)
-        if key is None and len(keys) == 1:
+        if not key and len(keys) == 1:
             key = keys[0]
         if key not in keys:
-            raise InputError(f"{path} holds {', '.join(keys)}; say which as {path.name}:KEY.")
-        return archive[key]
+            raise InputError(f"{path} holds {', '.join(keys) or 'nothing'}; say which as {path.name}:KEY.")
+        return _one_array(archive[key], f"{path}:{key}")
 
 
-def _csv(path: Path) -> Any:
-    with open(path, newline="") as file:
-        rows = [row for row in csv.reader(file) if row]
-    if not rows:
-        raise InputError(f"{path} is empty; one label a line is wanted.")
-    width = len(rows[0])
-    for line, row in enumerate(rows, 1):
-        if len(row) != width:
-            raise InputError(f"{path} has {len(row)} columns in line {line}, but {width} in line 1.")
-    column = [row[-1].strip() for row in rows]
-    if len(column) > 1 and not _number(column[0]) and all(_number(word) for word in column[1:]):
-        column = column[1:]  # a header
-    elif width > 1:
+def _one_array(found: Any, name: str) -> Array:
+    if not isinstance(found, np.ndarray):
+        raise InputError(f"{name} is not a single array of labels.")
+    return found
+
+
+def _csv(path: Path) -> Array:
+    column: list[str] = []
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file)
+        width = None
+        for row in reader:
+            if not row:
+                continue
+            width = width or len(row)
+            if len(row) != width:
+                raise InputError(f"{path} has {len(row)} column(s) in line {reader.line_num}, but {width} before it.")
+            if not row[-1].strip():
+                raise InputError(f"{path} has no label in line {reader.line_num}.")
+            column.append(row[-1].strip())
+    if column and not _number(column[0]) and column[0] not in column[1:]:
         column = column[1:]
+    if not column:
+        raise InputError(f"{path} is empty; one label a line is wanted.")
     return np.array(column)
 
 
@@ -80,3 +117,40 @@ def _number(word: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+# ---------------------------------------------------------------------------------------------------- writing
+
+
+def write_arrays(wanted: Mapping[Path, Array]) -> None:
+    """Write each array as a zarr store of its own; they appear when all of them are whole, or none does."""
+    asides = {path: path.with_name(f".{path.name}.new") for path in wanted}
+    try:
+        for path, values in wanted.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(asides[path], ignore_errors=True)
+            _write_zarr(asides[path], values)
+        for path, aside in asides.items():
+            os.rename(aside, path)
+    except BaseException:
+        for aside in asides.values():
+            shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def _write_zarr(path: Path, values: Array) -> None:
+    """With checksums, and no chunk left out: what is lost or damaged later is noticed."""
+    import zarr
+    from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
+
+    row_bytes = max(1, math.prod(values.shape[1:]) * values.itemsize)
+    array = zarr.create_array(
+        str(path),
+        shape=values.shape,
+        chunks=(max(1, min(len(values), CHUNK_BYTES // row_bytes)), *values.shape[1:]),
+        dtype=values.dtype,
+        serializer=BytesCodec(),
+        compressors=[ZstdCodec(level=3), Crc32cCodec()],
+        config={"write_empty_chunks": True},
+    )
+    array[...] = values

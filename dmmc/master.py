@@ -180,8 +180,8 @@ class Planes(NamedTuple):
     ----------
     points : ndarray of shape (m, K, d)
         The hyperplanes at which the planes were cut; they determine which rows count (MATH.md, section 2).
-    offsets : ndarray of shape (m, K)
-        Their biases.
+    offsets, prices : ndarrays of shape (m, K)
+        Their biases, and the prices with which labels were taken there.
     intercepts, slopes, tilts : ndarrays of shape (m,), (m, K * d), (m, K)
         ``a``, ``z`` and ``s``: the loss is at least ``a_k - z_k.w - s_k.b``.
     gram : ndarray of shape (m, m)
@@ -194,6 +194,7 @@ class Planes(NamedTuple):
 
     points: NDArray[np.floating[Any]]
     offsets: NDArray[np.floating[Any]]
+    prices: Floats
     intercepts: Floats
     slopes: Floats
     tilts: Floats
@@ -207,6 +208,7 @@ class Planes(NamedTuple):
         return cls(
             points=np.zeros((0, K, d), dtype),
             offsets=np.zeros((0, K), dtype),
+            prices=np.zeros((0, K)),
             intercepts=np.zeros(0),
             slopes=np.zeros((0, K * d)),
             tilts=np.zeros((0, K)),
@@ -220,7 +222,15 @@ class Planes(NamedTuple):
         """How many planes there are (``len`` of a named tuple counts its fields)."""
         return self.intercepts.size
 
-    def add(self, point: ArrayLike, offset: ArrayLike, intercept: float, slope: ArrayLike, tilt: ArrayLike) -> Planes:
+    def add(
+        self,
+        point: ArrayLike,
+        offset: ArrayLike,
+        intercept: float,
+        slope: ArrayLike,
+        tilt: ArrayLike,
+        price: ArrayLike | None = None,
+    ) -> Planes:
         """One more plane, without weight as yet; the Gram matrix grows by one row."""
         m, K, d = self.points.shape
         slopes = np.append(self.slopes, np.reshape(slope, (1, K * d)), axis=0)
@@ -230,6 +240,7 @@ class Planes(NamedTuple):
         return Planes(
             points=np.append(self.points, np.reshape(point, (1, K, d)).astype(self.points.dtype), axis=0),
             offsets=np.append(self.offsets, np.reshape(offset, (1, K)).astype(self.offsets.dtype), axis=0),
+            prices=np.append(self.prices, np.zeros((1, K)) if price is None else np.reshape(price, (1, K)), axis=0),
             intercepts=np.append(self.intercepts, intercept),
             slopes=slopes,
             tilts=np.append(self.tilts, np.reshape(tilt, (1, K)), axis=0),
@@ -263,6 +274,7 @@ class Planes(NamedTuple):
         return Planes(
             points=self.points[keep],
             offsets=self.offsets[keep],
+            prices=self.prices[keep],
             intercepts=self.intercepts[keep],
             slopes=self.slopes[keep],
             tilts=self.tilts[keep],

@@ -1,231 +1,142 @@
-"""The folder a run writes: labels, model, history, run.json and report (INTERFACE.md, "What -o OUT holds")."""
+"""The life of an output folder: locked while it is written, a result only when it is whole."""
 
 from __future__ import annotations
 
-import csv
+import errno
 import fcntl
 import json
 import os
-import platform
 import shutil
-import sys
+import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dmmc import checkpoint, report
+from dmmc import checkpoint, result
+from dmmc.checkpoint import plain
 from dmmc.errors import InputError
-from dmmc.summary import Summary
+from dmmc.result import MARK, Result, unfinished
 
-Array = NDArray[Any]
-
-LIBRARIES = ("dmmc", "numpy", "scipy", "scikit-learn", "numba", "zarr", "dask", "sparse", "piqp")
-LABEL_CHUNK = 2**20
-
-
-@dataclass
-class Result:
-    """All that a finished run leaves behind."""
-
-    labels: Array
-    scores: Array | None
-    row_ids: Array | None
-    model: tuple[dict[str, Any], dict[str, Array]]
-    """Content and arrays of the model, as `checkpoint.write` takes them."""
-    run: dict[str, Any]
-    history: list[dict[str, Any]]
-    summary: Summary
-    feature_names: Sequence[str] | None
-    image_shape: tuple[int, ...] | None
+OWN = {
+    "labels.zarr",
+    "scores.zarr",
+    "labels.csv",
+    "model",
+    "summary",
+    "history.jsonl",
+    "run.json",
+    "report.html",
+    "checkpoint",
+    MARK,
+}
+"""What dmmc writes to an OUT. One that holds anything else is not overwritten."""
 
 
 class Out:
-    """A run's own folder while it runs: locked, and in place only when it is whole.
+    """A run's own folder while it runs.
 
-    A new folder is written where it will stand, so that `history.jsonl` can be followed; it goes away if the run fails.
-    With `overwrite`, the new result is written beside the earlier one and takes its place at the end.
+    A new folder is written where it will stand, so that `history.jsonl` can be followed; it says that it is unfinished,
+    and goes away if the run fails. With `overwrite`, the new result is written beside the earlier one (as
+    `.OUT.partial`) and takes its place in one step at the end.
+
+    Parameters
+    ----------
+    path : the folder
+    overwrite : replace an earlier result, or what a killed run has left
     """
 
     def __init__(self, path: str | Path, *, overwrite: bool = False) -> None:
-        self.path = Path(path)
-        if self.path.exists() and not overwrite:
-            raise InputError(f"{self.path} exists; choose another folder, or say overwrite to replace it.")
-        if overwrite and self.path.exists() and not (self.path / "run.json").is_file():
-            raise InputError(f"{self.path} exists and is not a dmmc result; it is not overwritten.")
-        replaces = self.path.exists()
-        self._lock_path = self.path.with_name(f".{self.path.name}.lock")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = open(self._lock_path, "w")  # noqa: SIM115 (held until close)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._lock.close()
-            raise InputError(f"another run is writing {self.path}; wait for it, or choose another folder.") from error
-        self._stage = self.path.with_name(f".{self.path.name}.partial") if replaces else self.path
-        if replaces:
-            shutil.rmtree(self._stage, ignore_errors=True)
-        self._stage.mkdir()
-        self._history = open(self._stage / "history.jsonl", "w")  # noqa: SIM115 (closed by close)
-        self._finished = False
+        self.given = str(path)
+        self.path = Path(os.path.realpath(path))
+        self._overwrite = overwrite
+        self._partial = self.path.parent / f".{self.path.name}.partial"
+        self._lock = self.path.parent / f".{self.path.name}.lock"
 
     def __enter__(self) -> Self:
+        if not self._lock.exists():
+            self._refuse()  # before anything is touched
+        with ExitStack() as undo:
+            undo.callback(_remove_empty, [parent for parent in self.path.parents if not parent.exists()])
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            undo.enter_context(_locked(self._lock, self.given))
+            undo.callback(self._lock.unlink, missing_ok=True)
+            checkpoint.restore(self.path)
+            self._refuse()  # again, as another run may have just ended
+            shutil.rmtree(self._partial, ignore_errors=True)
+            if unfinished(self.path):
+                shutil.rmtree(self.path)
+            self._finished = False
+            self._stage = self._partial if self.path.exists() else self.path
+            self._stage.mkdir()
+            undo.callback(self._discard)
+            (self._stage / MARK).write_text(
+                f"A run of dmmc is writing this folder: process {os.getpid()} on {socket.gethostname()}.\n"
+                "If that process is gone, it was killed: remove the folder, or fit again and say overwrite.\n"
+            )
+            self._history: IO[str] = open(self._stage / "history.jsonl", "w", encoding="utf-8")
+            self._undo = undo.pop_all()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._history.close()
+        with suppress(OSError):  # what a full disk did not take is still in the buffer
+            self._history.close()
+        self._undo.close()
+
+    def _refuse(self) -> None:
+        """Say why the folder cannot be written, if it cannot."""
+        if not os.path.lexists(self.path):
+            return
+        if not self._overwrite:
+            state = "was left unfinished by a run that was killed" if unfinished(self.path) else "exists"
+            raise InputError(f"{self.given} {state}; choose another folder, or say overwrite to replace it.")
+        if not (self.path / "run.json").is_file() and not unfinished(self.path):
+            raise InputError(f"{self.given} exists and is not a dmmc result; it is not overwritten.")
+        others = sorted(name for name in os.listdir(self.path) if name not in OWN and not name.startswith("."))
+        if others:
+            raise InputError(f"{self.given} holds {others[0]!r}, which dmmc did not write; it is not overwritten.")
+
+    def _discard(self) -> None:
         if not self._finished:
             shutil.rmtree(self._stage, ignore_errors=True)
-        self._lock_path.unlink(missing_ok=True)
-        self._lock.close()
 
     def log(self, line: dict[str, Any]) -> None:
         """Append a line to the history, now."""
         self._history.write(json.dumps(plain(line)) + "\n")
         self._history.flush()
 
-    def finish(self, result: Result) -> None:
+    def finish(self, found: Result) -> None:
         """Write everything, then let it appear."""
-        folder = self._stage
-        write_labels(folder / "labels.zarr", result.labels)
-        if result.scores is not None:
-            write_labels(folder / "scores.zarr", result.scores)
-        if result.row_ids is not None:
-            _write_csv(folder / "labels.csv", result.row_ids, result.labels)
-        checkpoint.write(folder / "model", "model", *result.model)
-        fields = result.summary._asdict()
-        checkpoint.write(
-            folder / "summary",
-            "summary",
-            {"feature_names": _names(result.feature_names), "image_shape": result.image_shape},
-            fields if result.row_ids is None else {**fields, "ids": _shown_ids(result.row_ids, result.summary)},
-        )
-        checkpoint.write_bytes(folder / "run.json", json.dumps(plain(result.run), indent=1).encode())
         self._history.close()
-        if report.available():
-            write_report(folder)
-        if folder != self.path:
-            checkpoint.swap(folder, self.path)
+        result.write(self._stage, found)
+        (self._stage / MARK).unlink()
+        if self._stage != self.path:
+            checkpoint.swap(self._stage, self.path)
         self._finished = True
 
 
-def write_report(folder: Path, image_shape: tuple[int, ...] | None = None) -> Path:
-    """Write `report.html` from what a result folder holds."""
-    content, arrays = checkpoint.read(folder / "summary", "summary")
-    run = read_run(folder)
-    history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
-    names = content["feature_names"]
-    ids = arrays.pop("ids", None)
-    summary = Summary(**arrays)
-    shape = image_shape or (tuple(content["image_shape"]) if content["image_shape"] else None)
-    if shape is not None and int(np.prod(shape)) != int(run["data"]["n_features"]):
-        raise InputError(f"image shape {shape} does not hold the {run['data']['n_features']} features of a row.")
-    examples = [
-        report.Example(int(c), "borderline" if kind else "typical", int(row), ids[i] if ids is not None else None, lead, v)
-        for i, ((c, kind, row, lead), v) in enumerate(zip(summary.examples, summary.values, strict=False))
-    ]
-    two = len(summary.sizes) == 2
-    page = report.Page(
-        title=str(run["data"]["name"]),
-        command=str(run["command"]),
-        run=run,
-        history=history,
-        sizes=[int(size) for size in summary.sizes],
-        margin_edges=summary.edges,
-        margin_counts=summary.counts,
-        map_xy=summary.map_xy,
-        map_labels=summary.map_labels,
-        map_rows=summary.map_rows,
-        map_axes=("decision value f", "leading direction across it") if two else ("first direction", "second direction"),
-        examples=examples,
-        feature_names=names,
-        image_shape=shape,
-    )
-    report.write(page, folder / "report.html")
-    return folder / "report.html"
-
-
-def read_run(folder: Path) -> dict[str, Any]:
-    """`run.json` of a result folder."""
-    try:
-        run = json.loads((folder / "run.json").read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder} is not a dmmc result: its run.json cannot be read.") from error
-    if not isinstance(run, dict) or not isinstance(run.get("data"), dict):
-        raise InputError(f"{folder} is not a dmmc result: its run.json is something else.")
-    return run
-
-
-def write_labels(path: Path, values: Array) -> None:
-    """A zarr array with checksums, no chunk left out."""
-    import zarr
-
-    shutil.rmtree(path, ignore_errors=True)
-    width = values.shape[1:]
-    array = zarr.create_array(
-        str(path),
-        shape=values.shape,
-        chunks=(max(1, min(LABEL_CHUNK, len(values))), *width),
-        dtype=values.dtype,
-        serializer=zarr.codecs.BytesCodec(),
-        compressors=[zarr.codecs.ZstdCodec(level=3), zarr.codecs.Crc32cCodec()],
-        config={"write_empty_chunks": True},
-    )
-    array[...] = values
-
-
-def environment() -> dict[str, Any]:
-    """Versions and machine, for run.json."""
-    found = {}
-    for name in LIBRARIES:
+def _locked(path: Path, name: str) -> IO[bytes]:
+    """Hold a lock file that the system lets go of when this process ends, however it ends."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        lock = os.fdopen(descriptor, "r+b")
         try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed as a package"
-    return {"python": platform.python_version(), **found, "machine": platform.machine(), "system": platform.platform()}
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.close()
+            raise InputError(f"another run is writing {name}; wait for it, or choose another folder.") from error
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+                lock.close()
+                raise
+            return lock  # a file system without locks: that a folder can be made only once has to do
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return lock
+        lock.close()  # its last holder has just removed it: a new one is needed
 
 
-def peak_memory() -> float | None:
-    """Largest resident size of this process so far, in MB."""
-    if sys.platform == "win32":
-        return None
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)
-
-
-def plain(value: Any) -> Any:
-    """The same as JSON can say it: no numpy types, no infinities."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    if isinstance(value, str | int | float | bool) or value is None:
-        return value
-    return str(value)
-
-
-def _names(names: Sequence[str] | None) -> list[str] | None:
-    return None if names is None else [str(name) for name in names]
-
-
-def _shown_ids(row_ids: Array, summary: Summary) -> Array:
-    return np.array([str(row_ids[int(row)]) for row in summary.examples[:, 2]], dtype=np.str_)
-
-
-def _write_csv(path: Path, row_ids: Array, labels: Array) -> None:
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["row", "cluster"])
-        writer.writerows(zip((str(name) for name in row_ids), labels.tolist(), strict=True))
-        file.flush()
-        os.fsync(file.fileno())
+def _remove_empty(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()

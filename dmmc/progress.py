@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 import time
@@ -22,9 +23,9 @@ class Progress:
     """
 
     def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._quiet = quiet
-        self._live = self._stream.isatty()
+        found = sys.stderr if stream is None else stream
+        self._stream = None if quiet else found  # stderr is None where it was closed before the start
+        self._live = self._stream is not None and self._stream.isatty()
         self._drawn = 0.0
         self._phase = ""
         self._began = time.perf_counter()
@@ -33,34 +34,69 @@ class Progress:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._live and not self._quiet:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+        if self._live:
+            self._write("\r\x1b[K")
 
     def __call__(self, event: dict[str, Any]) -> None:
-        """Show an event: `phase`, and for passes `iteration`, `objective`, `gap`, `rows_per_second`, `at_most`."""
-        if self._quiet:
-            return
+        """Show an event.
+
+        Parameters
+        ----------
+        event : `phase`; for a pass also `iteration`, `objective`, `gap`, `rows_per_second` and `at_most`; for a part
+            of a conversion also `rows`, `fraction` and `seconds`
+        """
         if not self._live:
-            finite = {key: value for key, value in event.items() if value == value and value not in (float("inf"),)}
-            self._stream.write(json.dumps(finite, default=str) + "\n")
-            self._stream.flush()
+            self._write(_json_line(event))
             return
         now = time.perf_counter()
-        if event.get("phase") == self._phase and now - self._drawn < EVERY:
+        if event["phase"] == self._phase and now - self._drawn < EVERY:
             return
-        self._phase, self._drawn = str(event.get("phase", "")), now
+        self._phase, self._drawn = event["phase"], now
         width = shutil.get_terminal_size().columns - 1
-        self._stream.write("\r\x1b[K" + self._line(event, now)[:width])
-        self._stream.flush()
+        self._write("\r\x1b[K" + _line(event, now - self._began)[:width])
 
-    def _line(self, event: dict[str, Any], now: float) -> str:
-        parts = [f"{now - self._began:6.1f} s  {event.get('phase', ''):10s}"]
-        if "iteration" in event:
-            parts.append(f"pass {event['iteration']}")
-            parts.append(f"objective {event['objective']:.5g}")
-            parts.append(f"gap {event['gap']:.2g}")
-            parts.append(f"{event['rows_per_second']:.2g} rows/s")
-            if event.get("at_most") is not None:
-                parts.append(f"at most {event['at_most']:.0f} s left")
-        return "  ".join(parts)
+    def _write(self, text: str) -> None:
+        if self._stream is not None:
+            self._stream.write(text)
+            self._stream.flush()
+
+
+def _json_line(event: dict[str, Any]) -> str:
+    from dmmc.checkpoint import plain  # not above: numpy comes with it, and `dmmc --help` is quick without
+
+    return json.dumps(plain(event)) + "\n"
+
+
+def _line(event: dict[str, Any], seconds: float) -> str:
+    """One line that fits into 80 columns, with the time left on it."""
+    parts = [f"{_time(seconds)} {event['phase']}"]
+    if "iteration" in event:
+        parts += [
+            f"pass {event['iteration']}",
+            f"objective {event['objective']:.5g}",
+            f"gap {event['gap']:.2g}",
+            f"{_short(event['rows_per_second'])} rows/s",
+            f"at most {_time(event['at_most'])} left",
+        ]
+    if "fraction" in event:
+        left = event["seconds"] * (1 / event["fraction"] - 1) if event["fraction"] > 0 else math.inf
+        parts += [f"{event['rows']:,} rows", f"{event['fraction']:.0%}", f"about {_time(left)} left"]
+    return "  ".join(parts)
+
+
+def _short(count: float) -> str:
+    """A large number in four characters: 850, 12k, 1.2M."""
+    for unit in ("", "k", "M"):
+        if count < 999.5:
+            return f"{count:.3g}{unit}" if count < 99.5 else f"{count:.0f}{unit}"
+        count /= 1000
+    return f"{count:.3g}G"
+
+
+def _time(seconds: float) -> str:
+    """59 s, 12 min, 3 h."""
+    if not math.isfinite(seconds):
+        return "?"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.0f} h"

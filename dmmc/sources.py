@@ -11,7 +11,7 @@ import os
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from itertools import pairwise, product
 from mmap import mmap
@@ -32,6 +32,9 @@ OWN_PAGES = 2**20
 """Smaller arrays stay where they are, as a process may map only some 65,000 pieces of memory."""
 
 COLUMNS_OF_INT32 = 2**31 - 1
+
+ROW_NUMBERS = "dmmc-row-numbers"
+"""Attribute of an obs whose index `dmmc convert` made up, as AnnData wants one: such a store has no row ids."""
 
 
 class Matrix(NamedTuple):
@@ -422,7 +425,14 @@ def _row_words(start: int, stop: int) -> str:
 
 
 def _load_path(path: str, component: str | None, n_jobs: int | None) -> Matrix:
-    """Read a zarr store on disk: a directory or a .zip file."""
+    """Read a zarr store on disk."""
+    with opened(path) as node:
+        return _load_zarr(node, Path(path).name, component, n_jobs)
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Any]:
+    """Open a zarr store on disk, a directory or a .zip file: its root, an array or a group."""
     if "://" in path:
         raise InputError(f"{path!r} is a URL, and those are not yet read: copy the store to a local path.")
     if not os.path.exists(path):
@@ -441,11 +451,58 @@ def _load_path(path: str, component: str | None, n_jobs: int | None) -> Matrix:
                 f"{path!r} is not a zarr store that can be opened ({type(error).__name__}): give one, "
                 "or write one from a file of another kind with `dmmc convert`."
             ) from error
-        return _load_zarr(node, Path(path).name, component, n_jobs)
+        yield node
 
 
 def _load_zarr(node: Any, store: str, component: str | None, n_jobs: int | None) -> Matrix:
     """Read a zarr array, a group of CSR arrays, or the one matrix that a group holds."""
+    found = find_matrix(node, store, component)
+    names, row_ids = None, None
+    if found.frame is not None:
+        columns = _index_of(found.frame, "var", store)
+        names = None if columns is None else tuple(columns.tolist())
+        row_ids = _index_of(found.frame, "obs", store)
+    read = _read_csr if found.is_sparse else _read
+    return Matrix(found.name, read(found.node, found.name, n_jobs), names, row_ids)
+
+
+class Found(NamedTuple):
+    """The matrix that is meant in a zarr store, before any of it is read.
+
+    Parameters
+    ----------
+    name : str
+        How to call it in a message.
+    node : zarr.Array or zarr.Group
+        A 2-D array, or the group of CSR arrays.
+    is_sparse : bool
+        Whether it is such a group.
+    frame : zarr.Group, optional
+        The AnnData group whose X it is.
+    """
+
+    name: str
+    node: Any
+    is_sparse: bool
+    frame: Any = None
+
+
+def find_matrix(node: Any, store: str, component: str | None) -> Found:
+    """Find the matrix in a zarr store, or say why none can be read.
+
+    Parameters
+    ----------
+    node : zarr.Array or zarr.Group
+        Root of the store.
+    store : str
+        Its name.
+    component : str, optional
+        Path of the matrix inside.
+
+    Returns
+    -------
+    Found
+    """
     if component is not None:
         node = _inside(node, store, component)
     kind = _kind(node)
@@ -454,13 +511,14 @@ def _load_zarr(node: Any, store: str, component: str | None, n_jobs: int | None)
         kind = _kind(node)
     name = f"{store}/{node.path}" if node.path else store
     if kind == "anndata":
-        return _load_zarr_anndata(node, store, n_jobs)
+        if "X" not in node:
+            raise InputError(f"{store} is an AnnData store without X: {_candidates(node)}.")
+        return find_matrix(node["X"], store, None)._replace(frame=node)
     if kind == "csc_matrix":
         raise InputError(f"{name} is stored by columns (csc_matrix): convert it with tocsr() and write it again.")
-    if kind == "csr_matrix":
-        return Matrix(name, _read_csr(node, name, n_jobs))
-    check_shape(node.shape, f"{name} of shape {node.shape}")
-    return Matrix(name, _read(node, name, n_jobs))
+    if kind == "array":
+        check_shape(node.shape, f"{name} of shape {node.shape}")
+    return Found(name, node, is_sparse=kind == "csr_matrix")
 
 
 def _kind(node: Any) -> str:
@@ -505,28 +563,26 @@ def _matrices(group: Any) -> Iterator[Any]:
             yield node
 
 
-def _load_zarr_anndata(group: Any, store: str, n_jobs: int | None) -> Matrix:
-    if "X" not in group:
-        raise InputError(f"{store} is an AnnData store without X: {_candidates(group)}.")
-    matrix = _load_zarr(group["X"], store, None, n_jobs)
-    columns = _index_of(group, "var", store)
-    names = None if columns is None else tuple(columns.tolist())
-    return matrix._replace(feature_names=names, row_ids=_index_of(group, "obs", store))
+def find_index(group: Any, axis: str) -> Any | None:
+    """The array with the names of rows ("obs") or columns ("var") of an AnnData store, if it has them."""
+    frame = group.get(axis)
+    if frame is None or _kind(frame) == "array" or frame.attrs.get(ROW_NUMBERS):
+        return None
+    column = frame.get(frame.attrs.get("_index", "_index"))
+    return None if column is None or _kind(column) != "array" else column
 
 
 def _index_of(group: Any, axis: str, store: str) -> NDArray[Any] | None:
     """Read the names of rows or columns in an AnnData store."""
-    frame = group.get(axis)
-    if frame is None or _kind(frame) == "array":
-        return None
-    column = frame.get(frame.attrs.get("_index", "_index"))
-    if column is None or _kind(column) != "array":
+    column = find_index(group, axis)
+    if column is None:
         return None
     _check_complete(column, f"{store}/{column.path}", None)
     return np.array(column[:].tolist(), dtype=str)
 
 
-def _read_csr(group: Any, name: str, n_jobs: int | None) -> Csr:
+def csr_shape(group: Any, name: str) -> tuple[int, int]:
+    """Shape of a CSR group that has all its parts."""
     lacking = [part for part in ("data", "indices", "indptr") if not hasattr(group.get(part), "ndim")]
     shape = group.attrs.get("shape")
     if lacking or not isinstance(shape, list) or len(shape) != 2:
@@ -534,6 +590,11 @@ def _read_csr(group: Any, name: str, n_jobs: int | None) -> Csr:
         raise InputError(f"{name} says it is a csr_matrix but lacks {lacks}.")
     n_rows, n_features = (int(size) for size in shape)
     check_shape((n_rows, n_features), name)
+    return n_rows, n_features
+
+
+def _read_csr(group: Any, name: str, n_jobs: int | None) -> Csr:
+    n_rows, n_features = csr_shape(group, name)
     indptr = _checked_indptr(_read(group["indptr"], f"{name}/indptr", n_jobs), n_rows, name)
 
     def narrow(columns: NDArray[Any], start: int) -> NDArray[Any]:
@@ -607,6 +668,23 @@ def _rows_of(start: int, stop: int, indptr: NDArray[np.int64] | None) -> tuple[i
 
 def _check_complete(array: Any, name: str, indptr: NDArray[np.int64] | None) -> None:
     """Refuse an array with a chunk missing: zarr would read it as zeros without a word."""
+    sentence = missing_chunks(array, name, indptr)
+    if sentence is not None:
+        raise InputError(sentence)
+
+
+def missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | None = None) -> str | None:
+    """Say which chunks of an array are missing in its store; None if none is.
+
+    Parameters
+    ----------
+    array : zarr.Array
+        Of any number of dimensions.
+    name : str
+        How to call it.
+    indptr : ndarray of int64, optional
+        Says to which row each entry belongs, where they are values of CSR rows.
+    """
     # a shard is one object in the store, whatever the chunks in it
     sizes = array.shards or array.chunks
     grid = [math.ceil(length / size) for length, size in zip(array.shape, sizes, strict=True)]
@@ -617,13 +695,13 @@ def _check_complete(array: Any, name: str, indptr: NDArray[np.int64] | None) -> 
         if key not in stored:
             missing.append((key, place[0] * sizes[0]))
     if not missing:
-        return
+        return None
     listed = []
     for key, start in missing[:3]:
         rows = _row_words(*_rows_of(start, min(start + sizes[0], array.shape[0]), indptr))
         listed.append(f"{key} ({rows})")
     more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-    raise InputError(
+    return (
         f"{name}: {len(missing)} of {math.prod(grid)} chunks are missing, {', '.join(listed)}{more}, "
         "and zarr would read them as zeros: restore them, or if they are zeros write the store with "
         "write_empty_chunks=True."

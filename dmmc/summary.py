@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,15 +15,28 @@ from dmmc.passes import Hyperplanes
 Array = NDArray[Any]
 
 SAMPLED = 3000
+"""Rows of the sample; if they are long, as many as `SAMPLE_BYTES` hold."""
+SAMPLE_BYTES = 64 * 2**20
 BINS = 60
 SHOWN = 6
-"""Rows of each kind shown for a cluster."""
-LARGEST_ROW = 20_000
-"""Rows with more features than this are not shown number by number."""
+"""Most rows of each kind shown for a cluster."""
+WHOLE = 2**22
+"""Most numbers of rows that are kept whole; of longer rows only the columns that say most are."""
+TOLD = 8
+"""Columns that say most, of each such row."""
 
 
 class Summary(NamedTuple):
-    """Arrays of a report; `examples` are rows (cluster, borderline?, row, margin) and `values` their numbers."""
+    """Arrays of a report.
+
+    Attributes
+    ----------
+    sizes : rows of each cluster
+    edges, counts : histogram of the margins, (bins + 1,) and (k, bins)
+    map_xy, map_labels, map_rows : two coordinates, cluster and number of each sampled row
+    examples : (cluster, 0 for typical or 1 for borderline, row, margin) of each row worth looking at
+    values, columns : those rows, and the columns that are kept of them
+    """
 
     sizes: Array
     edges: Array
@@ -32,9 +46,10 @@ class Summary(NamedTuple):
     map_rows: Array
     examples: Array
     values: Array
+    columns: Array
 
 
-def summarise(dataset: Dataset, planes: Hyperplanes, labels: Array) -> Summary:
+def summarise(dataset: Dataset, planes: Hyperplanes, labels: Array, *, images: bool = False) -> Summary:
     """Look at a finished clustering.
 
     Parameters
@@ -42,27 +57,30 @@ def summarise(dataset: Dataset, planes: Hyperplanes, labels: Array) -> Summary:
     dataset : the rows
     planes : the model's hyperplanes, in raw coordinates
     labels : of all rows
+    images : keep whole rows, to draw them
     """
     k = max(len(planes.W), 2)
-    rows = np.arange(min(dataset.n_rows, SAMPLED)) * dataset.n_rows // min(dataset.n_rows, SAMPLED)
+    rows = _sampled(dataset)
     sample = dataset.take(rows)
     f = np.asarray(sample @ planes.W.T) + (planes.b + planes.price)
-    lead = margins(f)
-    top = float(np.quantile(lead, 0.995)) or 1.0
-    edges = np.linspace(0.0, top, BINS + 1)
-    counts = np.zeros((k, BINS))
-    for block in dataset.blocks:
-        decision = passes.scores(block, planes)
-        own = labels[block.start : block.stop]
-        where = np.clip(np.searchsorted(edges, margins(decision), side="right") - 1, 0, BINS - 1)
-        np.add.at(counts, (own, where), 1)
-    of = labels[rows]
-    chosen = [pick for cluster in range(k) for pick in _examples(sample, of, lead, cluster)]
-    examples = np.array([(c, kind, rows[i], lead[i]) for c, kind, i in chosen], np.float64).reshape(-1, 4)
-    shown = sample[[i for _, _, i in chosen]] if chosen and dataset.n_features <= LARGEST_ROW else sample[:0]
-    values = shown if isinstance(shown, np.ndarray) else shown.toarray()
+    lead, of = margins(f), labels[rows]
+    shown = SHOWN
+    if images:
+        shown = int(np.clip(4 * WHOLE // (2 * k * dataset.n_features), 1, SHOWN))
+    chosen = [pick for cluster in range(k) for pick in _examples(sample, of, lead, cluster, shown)]
+    at = [i for _, _, i in chosen]
+    columns = _columns(sample[at], images)
+    edges, counts = _histogram(dataset, planes, labels, float(np.quantile(lead, 0.995)), k)
     return Summary(
-        np.bincount(labels, minlength=k), edges, counts, _map(sample, f), of, rows, examples, values
+        sizes=np.bincount(labels, minlength=k),
+        edges=edges,
+        counts=counts,
+        map_xy=_map(sample, f),
+        map_labels=of,
+        map_rows=rows,
+        examples=np.array([(cluster, kind, rows[i], lead[i]) for cluster, kind, i in chosen], np.float64),
+        values=_dense(sample[at][:, columns]),
+        columns=columns,
     )
 
 
@@ -75,18 +93,54 @@ def margins(f: Array) -> Array:
     return lead
 
 
-def _examples(sample: Any, of: Array, lead: Array, cluster: int) -> list[tuple[int, int, int]]:
+def _sampled(dataset: Dataset) -> Array:
+    """Numbers of rows at equal distances."""
+    row_bytes = 8 * max(1, dataset.nnz // dataset.n_rows)
+    count = min(dataset.n_rows, SAMPLED, max(100, SAMPLE_BYTES // row_bytes))
+    return np.arange(count) * dataset.n_rows // count
+
+
+def _histogram(dataset: Dataset, planes: Hyperplanes, labels: Array, top: float, k: int) -> tuple[Array, Array]:
+    """Margins of all rows; those above the last edge are in the last bin."""
+    edges = np.linspace(0.0, top if top > 0 else 1.0, BINS + 1)
+    counts = np.zeros((k, BINS), np.int64)
+    for block in dataset.blocks:
+        lead = margins(passes.scores(block, planes))
+        bins = np.clip(np.searchsorted(edges, lead, side="right") - 1, 0, BINS - 1)
+        np.add.at(counts, (labels[block.start : block.stop], bins), 1)
+    return edges, counts
+
+
+def _examples(sample: Any, of: Array, lead: Array, cluster: int, shown: int) -> list[tuple[int, int, int]]:
     """Sampled rows nearest to the cluster's mean, and those with the least margin."""
     members = np.flatnonzero(of == cluster)
     if len(members) == 0:
         return []
-    rows = sample[members]
-    mean = np.asarray(rows.mean(axis=0), np.float64).ravel()
-    squares = rows.multiply(rows) if hasattr(rows, "multiply") else np.square(rows, dtype=np.float64)
-    away = np.asarray(squares.sum(axis=1)).ravel() - 2.0 * np.asarray(rows @ mean).ravel()
-    typical = members[np.argsort(away, kind="stable")[:SHOWN]]
-    border = members[np.argsort(lead[members], kind="stable")[:SHOWN]]
+    rows = sample[members].astype(np.float64)
+    mean = np.asarray(rows.mean(axis=0)).ravel()
+    away = np.asarray((rows**2).sum(axis=1)).ravel() - 2.0 * np.asarray(rows @ mean).ravel()
+    typical = members[np.argsort(away, kind="stable")[:shown]]
+    border = members[np.argsort(lead[members], kind="stable")[:shown]]
     return [(cluster, 0, int(i)) for i in typical] + [(cluster, 1, int(i)) for i in border]
+
+
+def _columns(rows: Any, images: bool) -> Array:
+    """All columns; of long rows those in which some row is largest, or furthest from the mean of these rows."""
+    if images or rows.shape[0] * rows.shape[1] <= WHOLE:
+        return np.arange(rows.shape[1])
+    if isinstance(rows, np.ndarray):
+        middle, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
+        spread[spread == 0] = np.inf
+        told = [np.argsort(-np.abs(row - middle) / spread, kind="stable")[:TOLD] for row in rows]
+    else:
+        size = np.abs(rows.data.astype(np.float64))
+        parts = [slice(first, last) for first, last in pairwise(rows.indptr)]
+        told = [rows.indices[part][np.argsort(-size[part], kind="stable")[:TOLD]] for part in parts]
+    return np.unique(np.concatenate(told)).astype(np.int64)
+
+
+def _dense(rows: Any) -> Array:
+    return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
 
 
 def _map(sample: Any, f: Array) -> Array:

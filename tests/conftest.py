@@ -1,14 +1,18 @@
-"""What tests share: the data sets, skips that can be forbidden, and the seconds of each folder."""
+"""What tests share: the data sets, the command line, skips that can be forbidden, and the seconds of each folder."""
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
+import numpy as np
 import pytest
 
 from dmmc import datasets
@@ -65,6 +69,125 @@ def load(request: pytest.FixtureRequest) -> Callable[[str], tuple[Any, Any]]:
         return X.copy(), y.copy()
 
     return copies
+
+
+# ------------------------------------------------------------------------------------------- the command line
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(datasets.__file__).parents[1])}
+DMMC = [sys.executable, "-m", "dmmc"]
+
+SERVER = """
+import json, os, sys, traceback
+import dmmc.api, dmmc.cli, dmmc.convert, sklearn.cluster, zarr
+
+for line in sys.stdin:
+    job = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.chdir(job["cwd"])
+        for number, path in ((1, job["stdout"]), (2, job["stderr"])):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        code = 1
+        try:
+            dmmc.cli.main(job["arguments"])
+        except SystemExit as end:
+            code = end.code
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        os._exit(code)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+class Done(NamedTuple):
+    """How a command ended, and what it said."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class Commands:
+    """`dmmc` in processes of their own, forked from one that has imported everything: each is quick, none shares state."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.server = subprocess.Popen(
+            [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+        )
+
+    def __call__(self, *arguments: object, cwd: Path | None = None) -> Done:
+        """Run `dmmc ARGUMENTS` in a folder."""
+        streams = {name: str(self.folder / name) for name in ("stdout", "stderr")}
+        job = {"arguments": [str(one) for one in arguments], "cwd": str(cwd or self.folder), **streams}
+        assert self.server.stdin is not None
+        assert self.server.stdout is not None
+        self.server.stdin.write(json.dumps(job) + "\n")
+        self.server.stdin.flush()
+        code = int(self.server.stdout.readline())
+        return Done(code, *(Path(path).read_text(encoding="utf-8", errors="replace") for path in streams.values()))
+
+
+@pytest.fixture(scope="session")
+def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """``cli("fit", store, "-k", 3, ...) -> Done``."""
+    commands = Commands(tmp_path_factory.mktemp("commands"))
+    yield commands
+    assert commands.server.stdin is not None
+    commands.server.stdin.close()
+    commands.server.wait(30)
+
+
+@pytest.fixture(scope="session")
+def start() -> Callable[..., subprocess.Popen[str]]:
+    """``start("fit", ...)`` begins a `dmmc` process and does not wait for it."""
+
+    def begin(*arguments: object, **options: Any) -> subprocess.Popen[str]:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": ENVIRONMENT, **options}
+        return subprocess.Popen([*DMMC, *(str(one) for one in arguments)], **pipes)
+
+    return begin
+
+
+def write_store(path: Path, rows: Any, chunk_rows: int = 500, **options: Any) -> Path:
+    """A dense matrix as a zarr store without compression, so that damage lands where a test wants it."""
+    import zarr
+
+    rows = np.asarray(rows)
+    chunks = (min(chunk_rows, max(1, len(rows))), *rows.shape[1:])
+    array = zarr.create_array(
+        str(path),
+        shape=rows.shape,
+        chunks=chunks,
+        dtype=rows.dtype,
+        compressors=None,
+        config={"write_empty_chunks": True},
+        **options,
+    )
+    array[...] = rows
+    return path
+
+
+@pytest.fixture(scope="session")
+def store_of() -> Callable[..., Path]:
+    """``store_of(path, rows) -> path``: writes a zarr store."""
+    return write_store
+
+
+@pytest.fixture(scope="session")
+def digits_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The digits of scikit-learn as a zarr store of float32, in chunks of 500 rows."""
+    return write_store(tmp_path_factory.mktemp("digits") / "digits.zarr", _load("digits")[0].astype(np.float32))
+
+
+@pytest.fixture(scope="session")
+def fitted(cli: Commands, digits_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """OUT of a fit of the digits with 10 clusters, scores and images; to be looked at, or copied, not changed."""
+    out = tmp_path_factory.mktemp("fitted") / "out"
+    done = cli("fit", digits_store, "-k", 10, "-o", out, "--scores", "--image-shape", "8x8")
+    assert done.code == 0, done.stderr
+    return out
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

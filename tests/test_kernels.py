@@ -6,6 +6,7 @@ reference in all bits, whatever the order of their additions.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ BENT = (np.array([0.0, 1.0]), np.array([1.0, 1.0, 0.0]), np.array([-2.0, -1.0, 0
 FLAT = (np.zeros(0), np.zeros(1), np.zeros(1))
 
 DENSE = ("float32", "float64", "uint8", "uint16", "int8", "int32", "bool")
-KINDS = (*DENSE, "csr float32", "csr float64", "csr uint8")
+KINDS = (*DENSE, "csr float32", "csr uint8")
 
 
 class Asked(NamedTuple):
@@ -105,16 +106,14 @@ def reference(X: Array, asked: Asked) -> tuple[Sums, Array]:
                 sums.intercept[g] += omega * intercepts[p]
                 sums.risk[g] += omega * (intercepts[p] + slopes[p] * t)
             else:
-                top = own if modes[g] == FROZEN else y
-                others = [q for q in range(K) if q != top]
-                r = others[int(np.argmax(f[others]))]
-                if r != y:
-                    t = f[top] - f[r]
-                    p = int(np.sum(knots <= t))
-                    pulls[y] = -slopes[p] * omega
-                    pulls[r] = slopes[p] * omega
-                    sums.intercept[g] += omega * intercepts[p]
-                    sums.risk[g] += omega * (intercepts[p] + slopes[p] * t)
+                decides = own if modes[g] == FROZEN else y
+                t = f[decides] - np.delete(f, decides).max()
+                r = min((q for q in range(K) if q != y), key=lambda q: (-f[q], q))
+                p = int(np.sum(knots <= t))
+                pulls[y] = -slopes[p] * omega
+                pulls[r] = slopes[p] * omega
+                sums.intercept[g] += omega * intercepts[p]
+                sums.risk[g] += omega * (intercepts[p] + slopes[p] * t)
             sums.tilt[g * K : (g + 1) * K] += pulls
             sums.weighted[g * K : (g + 1) * K] += pulls[:, None] * X[i]
     return sums, out
@@ -134,9 +133,7 @@ def assert_same(got: tuple[Sums, Array], wanted: tuple[Sums, Array]) -> None:
 def one_group(asked: Asked, g: int) -> Asked:
     own = slice(g, g + 1)
     price = None if asked.price is None else asked.price[own]
-    return asked._replace(
-        W=asked.W[own], b=asked.b[own], modes=asked.modes[own], labels=asked.labels[own], price=price
-    )
+    return asked._replace(W=asked.W[own], b=asked.b[own], modes=asked.modes[own], labels=asked.labels[own], price=price)
 
 
 # ------------------------------------------------------------------------------------------------- the reference
@@ -193,7 +190,7 @@ def test_rows_so_long_that_a_tile_holds_few_are_all_summed(kind: str) -> None:
             assert_same(ask(rows, one_group(asked, 0), wide), reference(X, one_group(asked, 0)))
 
 
-@pytest.mark.parametrize("kind", ["float64", "csr float64"])
+@pytest.mark.parametrize("kind", ["float64", "csr float32"])
 def test_many_more_hyperplanes_than_rows_in_a_tile_are_served(kind: str) -> None:
     rng = np.random.default_rng(0)
     rows, X = exact_rows(rng, 40, 6, kind)
@@ -213,7 +210,7 @@ def test_a_block_without_rows_adds_nothing() -> None:
 
 def test_arrays_in_any_layout_are_taken_without_compiling_again() -> None:
     rng = np.random.default_rng(0)
-    rows, X = exact_rows(rng, 60, 4, "float32")
+    rows, _ = exact_rows(rng, 60, 4, "float32")
     asked = exact_ask(rng, 60, 4, 2, HINGE)
     wanted = ask(rows, asked)
     before = len(kernels.fused.dense_many.signatures)
@@ -270,7 +267,7 @@ def test_sums_of_whole_numbers_are_exact_over_their_full_range(dtype: str, wide:
             assert sums.tilt[g] == coef.sum()
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), cuts=st.lists(st.integers(0, 400), max_size=4))
 @pytest.mark.parametrize("kind", ["float32", "uint8", "int32", "csr float32"])
 def test_any_split_of_the_rows_adds_up_exactly(kind: str, seed: int, cuts: list[int]) -> None:
@@ -280,7 +277,7 @@ def test_any_split_of_the_rows_adds_up_exactly(kind: str, seed: int, cuts: list[
     whole, labels = ask(rows, asked)
     bounds = [0, *sorted(cuts), 400]
     parts = []
-    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+    for start, stop in pairwise(bounds):
         piece = rows.cut(start, stop) if isinstance(rows, Csr) else rows[start:stop]
         assert asked.weight is not None
         some = asked._replace(labels=asked.labels[:, start:stop], weight=asked.weight[start:stop])
@@ -290,7 +287,7 @@ def test_any_split_of_the_rows_adds_up_exactly(kind: str, seed: int, cuts: list[
     np.testing.assert_array_equal(np.concatenate([part[1] for part in parts], axis=1), labels)
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 @pytest.mark.parametrize("kind", ["float32", "uint8", "csr float32"])
 def test_a_whole_weight_counts_as_that_many_rows(kind: str, seed: int) -> None:
@@ -379,7 +376,9 @@ def test_labels_are_taken_by_the_very_bits_that_scores_gives(kind: str, weighted
         )
         np.testing.assert_array_equal(np.diag(labels), label)
         alone = [
-            kernels.losses(rows, w[None], np.full((1, 1), b), HINGE, np.array([OWN]), weight=weight, wide=wide, keep=True)
+            kernels.losses(
+                rows, w[None], np.full((1, 1), b), HINGE, np.array([OWN]), weight=weight, wide=wide, keep=True
+            )
             for b in bias
         ]
         np.testing.assert_array_equal([labels[0, i] for i, (_, labels) in enumerate(alone)], label)
@@ -462,5 +461,7 @@ def test_a_row_at_the_centre_is_at_distance_0_and_never_below() -> None:
 
 
 def test_the_compute_type_is_float32_where_a_tile_of_it_is_exact() -> None:
-    assert {str(np.dtype(kernels.compute_dtype(np.dtype(t)))) for t in ("f4", "u1", "u2", "i1", "i2", "?")} == {"float32"}
+    assert {str(np.dtype(kernels.compute_dtype(np.dtype(t)))) for t in ("f4", "u1", "u2", "i1", "i2", "?")} == {
+        "float32"
+    }
     assert {str(np.dtype(kernels.compute_dtype(np.dtype(t)))) for t in ("f8", "u4", "i4", "i8")} == {"float64"}

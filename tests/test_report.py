@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from dmmc import checkpoint, report
-from dmmc.report import Example, Page, document, figures, images, markup, text
+from dmmc.report import Example, Page, document, figures, images, rows, text
 
 plotly = pytest.importorskip("plotly", reason="report: plotly is not installed")
 
@@ -606,4 +606,4 @@ def test_without_plotly_the_report_says_what_to_install(monkeypatch: pytest.Monk
 
 
 def test_no_budget_is_larger_than_the_page_may_be() -> None:
-    assert MOST_BYTES - len(document._plotly()) > markup.IMAGE_BUDGET
+    assert MOST_BYTES - len(document._plotly()) > rows.IMAGE_BUDGET

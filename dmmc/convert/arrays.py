@@ -50,7 +50,6 @@ def read_npy_header(file: IO[bytes], name: str) -> Npy:
         raise InputError(f"{name} has no readable npy header ({_first_line(error)}): get the file again.") from error
     if header.dtype.hasobject:
         raise InputError(f"{name} holds pickled Python objects, which may run code and are never read: save numbers.")
-    memory_dtype(header.dtype, name)
     return header
 
 
@@ -106,6 +105,7 @@ class NpyFile(Stacked):
         self.refuse_key()
         self._file = path.open("rb")
         self._header = read_npy_header(self._file, self.name)
+        memory_dtype(self._header.dtype, self.name)
         self.take_shape(self._header.shape, self.name)
         self._offset = self._file.tell()
         held = os.fstat(self._file.fileno()).st_size - self._offset
@@ -183,6 +183,7 @@ class NpzFile(Stacked):
                 self._sparse_shape("format" in keys)
             else:
                 self._member = Member(self._archive, self._chosen(keys), self.name)
+                memory_dtype(self._member.header.dtype, self._member.name)
                 self.take_shape(self._member.header.shape, self._member.name)
             stack.pop_all()
 
@@ -230,6 +231,7 @@ class NpzFile(Stacked):
     def _sparse_pieces(self) -> Iterator[Piece]:
         indptr = np.asarray(Member(self._archive, "indptr", self.name).all()).astype(np.int64)
         data, columns = Member(self._archive, "data", self.name), Member(self._archive, "indices", self.name)
+        memory_dtype(data.header.dtype, data.name)
         sizes = data.header.shape, columns.header.shape
         check_csr(indptr, self.n_rows, sizes, columns.header.dtype, self.name)
         for first, last in csr_bands(indptr, data.header.dtype.itemsize):

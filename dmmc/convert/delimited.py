@@ -21,6 +21,9 @@ from dmmc.errors import InputError
 
 SEPARATORS = (b"\t", b";", b",")
 
+QUOTED = re.compile(rb'(?:(?:"[^"\n]*"|[^"\n]*)\n)*(?:"[^"\n]*"|[^"\n]*)')
+"""Lines that are in quotes or have none."""
+
 
 class Layout(NamedTuple):
     """How the lines of a csv file are to be read."""
@@ -207,16 +210,18 @@ def _quick(text: bytes, layout: Layout) -> tuple[NDArray[Any], list[str] | None]
 
 def _ids_split(text: bytes, separator: bytes) -> tuple[list[str], bytes] | None:
     """Row ids, and the lines without them."""
-    edge = re.escape(separator)
-    pattern = re.compile(rb'^(?:"([^"\n]*)"|([^"\n%b]*))%b' % (edge, edge), re.MULTILINE)
-    found = pattern.findall(text)
-    if len(found) != text.count(b"\n"):
-        return None
+    parts = [line.partition(separator) for line in text.split(b"\n")[:-1]]
+    ids = b"\n".join([before for before, _, _ in parts])
+    if b'"' in ids:
+        # quotes around ids, and nowhere else
+        if not QUOTED.fullmatch(ids):
+            return None
+        ids = ids.replace(b'"', b"")
     try:
-        ids = [(quoted or plain).decode("utf-8") for quoted, plain in found]
+        names = ids.decode("utf-8").split("\n")
     except UnicodeDecodeError:
         return None
-    return ids, pattern.sub(b"", text)
+    return names, b"\n".join([after for _, _, after in parts]) + b"\n"
 
 
 def _has_shape(text: bytes, separator: bytes, width: int) -> bool:

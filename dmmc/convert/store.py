@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dmmc.convert.reading import Piece, Reader
 from dmmc.data import MIB, Csr
 from dmmc.errors import InputError
+from dmmc.sources import ROW_NUMBERS
 
 CHUNK_BYTES = 8 * MIB
 STRINGS_A_CHUNK = 65_536
@@ -24,9 +25,6 @@ ARRAY = {"encoding-type": "array", "encoding-version": "0.2.0"}
 CSR = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0"}
 STRINGS = {"encoding-type": "string-array", "encoding-version": "0.2.0"}
 FRAME = {"encoding-type": "dataframe", "encoding-version": "0.2.0", "_index": "_index"}
-
-ROW_NUMBERS = "dmmc-row-numbers"
-"""Attribute of an obs whose index was made up, as AnnData wants one: such a store has no row ids."""
 
 
 class Growing:

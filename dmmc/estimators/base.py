@@ -1,9 +1,8 @@
-"""What all estimators share: parameters checked in sentences, sources opened, labels predicted by hyperplanes."""
+"""What all estimators share: sources opened, labels predicted by hyperplanes, models as plain arrays."""
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -11,34 +10,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from dmmc import passes
-from dmmc.data import Dataset, open_dataset
+from dmmc.data import Block, Dataset, open_dataset
 from dmmc.engine import Local
 from dmmc.errors import InputError
+from dmmc.estimators import checks, lazy
+from dmmc.label_files import write_arrays
 from dmmc.passes import Hyperplanes
 from dmmc.solvers.base import Callback
 
 Array = NDArray[Any]
 
 MAX_CLUSTERS = 100
-
-
-def choice(name: str, value: object, allowed: Sequence[str]) -> None:
-    """Refuse a word that is not among the allowed ones."""
-    if not (isinstance(value, str) and value in allowed):
-        raise InputError(f"{name} is {value!r}; choose one of {', '.join(repr(word) for word in allowed)}.")
-
-
-def number(name: str, value: object, wanted: str, low: float, high: float, *, whole: bool = False) -> None:
-    """Refuse anything but a finite number in [low, high)."""
-    kind = numbers.Integral if whole else numbers.Real
-    good = isinstance(value, kind) and not isinstance(value, bool)
-    if not (good and low <= float(value) < high):  # type: ignore[arg-type]
-        raise InputError(f"{name} is {value!r}; {wanted} is wanted.")
 
 
 @contextmanager
@@ -91,32 +77,13 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 f"{dataset.name} has {dataset.n_rows} sample(s), fewer than n_clusters={self.n_clusters}; "
                 "at least one row a cluster is wanted."
             )
-        if sample_weight is None:
-            return dataset
-        weight = np.asarray(sample_weight, np.float64)
-        if weight.ndim == 0:
-            weight = np.full(dataset.n_rows, float(weight))
-        if weight.shape != (dataset.n_rows,):
-            raise InputError(
-                f"sample_weight has shape {weight.shape}; one weight for each of the {dataset.n_rows} rows is wanted."
-            )
-        bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-        if len(bad):
-            raise InputError(f"sample_weight[{bad[0]}] is {weight[bad[0]]}; finite weights of at least 0 are wanted.")
-        return dataset.with_columns(weight=weight)
-
-    def _seed(self, random_state: Any) -> int:
-        """The seed of this fit, drawn once: an int is itself."""
-        if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
-            if random_state < 0:
-                raise InputError(f"random_state is {random_state}; a seed of at least 0, or None, is wanted.")
-            return int(random_state)
-        return int(check_random_state(random_state).randint(2**31 - 1))
+        return checks.weighted(dataset, sample_weight)
 
     def _settle(self, planes: Hyperplanes, engine: Local) -> None:
         """Fold prices into the biases, number the clusters by size, and label the training rows by `predict`'s rule."""
         k = max(len(planes.W), 2)
-        labels = np.concatenate([passes.largest(f) for f in engine.rows(passes.scores, planes)])
+        found = list(engine.rows(_labels_and_ties, planes))
+        labels = np.concatenate([block for block, _ in found])
         order = by_size(labels, k)
         bias = planes.b + planes.price
         if len(planes.W) == 1:
@@ -124,8 +91,12 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.coef_, self.intercept_ = sign * planes.W, sign * bias
         else:
             self.coef_, self.intercept_ = planes.W[order], bias[order]
-        self.labels_ = np.concatenate([passes.largest(f) for f in engine.rows(passes.scores, self.hyperplanes())])
-        self.labels_ = self.labels_.astype(np.int32)
+        if any(ties for _, ties in found):
+            # a tie goes to the lowest number, so new numbers may give the row to another cluster
+            found = list(engine.rows(_labels_and_ties, self.hyperplanes()))
+            self.labels_ = np.concatenate([block for block, _ in found]).astype(np.int32)
+        else:
+            self.labels_ = np.argsort(order).astype(np.int32)[labels]
 
     def hyperplanes(self) -> Hyperplanes:
         """The fitted hyperplanes, in the coordinates of the raw rows."""
@@ -205,29 +176,33 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         -------
         int32 array of n labels; a lazy dask array for a dask array; the path, with `out`
         """
-        if is_dask(X):
-            return self._lazily(X, "predict", np.int32, None)
-        labels = np.concatenate([passes.largest(f).astype(np.int32) for f in self._decisions(X, component)])
-        return labels if out is None else _written(labels, out)
+        check_is_fitted(self)
+        if out is not None and Path(out).exists():
+            raise InputError(f"{out} exists; choose another path to write labels to, or remove it first.")
+        if lazy.is_dask(X):
+            labels = lazy.predict(X, self.hyperplanes(), type(self).__name__)
+            labels = labels if out is None else labels.compute()
+        else:
+            labels = np.concatenate([passes.largest(f).astype(np.int32) for f in self._decisions(X, component)])
+        if out is None:
+            return labels
+        write_arrays({Path(out): labels})
+        return Path(out)
 
     def decision_function(self, X: Any, *, component: str | None = None) -> Any:
         """Scores: (n,) for two clusters, where f >= 0 is label 1, else (n, n_clusters)."""
-        if is_dask(X):
-            check_is_fitted(self)
-            return self._lazily(X, "decision_function", np.float64, None if len(self.coef_) == 1 else len(self.coef_))
+        check_is_fitted(self)
+        if lazy.is_dask(X):
+            return lazy.decision_function(X, self.hyperplanes(), type(self).__name__)
         f = np.concatenate(list(self._decisions(X, component)))
         return f[:, 0] if f.shape[1] == 1 else f
 
     def _decisions(self, X: Any, component: str | None) -> Iterator[Array]:
-        check_is_fitted(self)
         dataset = open_dataset(X, component, self.n_jobs)
         if hasattr(X, "columns") or (isinstance(X, np.ndarray) and hasattr(self, "feature_names_in_")):
             validate_data(self, X, reset=False, skip_check_array=True)
         if dataset.n_features != self.n_features_in_:
-            raise InputError(
-                f"X has {dataset.n_features} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input ({dataset.name} was given)."
-            )
+            raise lazy.other_columns(dataset.n_features, self.n_features_in_, type(self).__name__, dataset.name)
         with Local(dataset, self.n_jobs) as engine:
             for block, f in zip(dataset.blocks, engine.rows(passes.checked_scores, self.hyperplanes()), strict=True):
                 if isinstance(f, tuple):
@@ -235,14 +210,12 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 assert len(f) == block.stop - block.start
                 yield f
 
-    def _lazily(self, X: Any, method: str, dtype: Any, width: int | None) -> Any:
-        check_is_fitted(self)
-        whole = X.rechunk({1: -1})
-        call = getattr(self, method)
-        meta = np.empty((0,) if width is None else (0, width), dtype)
-        if width is None:
-            return whole.map_blocks(call, dtype=dtype, drop_axis=1, meta=meta)
-        return whole.map_blocks(call, dtype=dtype, chunks=(whole.chunks[0], (width,)), meta=meta)
+
+def _labels_and_ties(block: Block, planes: Hyperplanes) -> tuple[Array, int]:
+    """Labels of a block, and how many rows have two equal largest scores."""
+    f = passes.scores(block, planes)
+    top = np.partition(f, -2, axis=1)[:, -2:] if f.shape[1] > 1 else np.hstack([f, np.zeros_like(f)])
+    return passes.largest(f), int(np.count_nonzero(top[:, 0] == top[:, 1]))
 
 
 def by_size(labels: Array, k: int) -> Array:
@@ -252,15 +225,3 @@ def by_size(labels: Array, k: int) -> Array:
     present, where = np.unique(labels, return_index=True)
     first[present] = where
     return np.lexsort((first, -counts))
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is a dask array, found out without importing dask."""
-    return type(X).__module__.split(".")[0] == "dask"
-
-
-def _written(labels: Array, out: str | Path) -> Path:
-    import zarr
-
-    zarr.save_array(str(out), labels)
-    return Path(out)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
+import math
+import time
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -11,13 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from dmmc import start
 from dmmc.data import Dataset
-from dmmc.engine import Local
-from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError
-from dmmc.estimators.base import MAX_CLUSTERS, LinearClusterer, choice, number, one_blas_thread
-from dmmc.geometry import measure
+from dmmc.engine import Local, count_jobs
+from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError, warn
+from dmmc.estimators.base import MAX_CLUSTERS, LinearClusterer, one_blas_thread
+from dmmc.estimators.checks import ABOVE_0, choice, labelled, number, seed_of
+from dmmc.geometry import Geometry, measure
 from dmmc.losses import LOSSES
 from dmmc.solvers.base import Callback, drive
-from dmmc.solvers.cutting_plane import CuttingPlane, Problem, Run
+from dmmc.solvers.cutting_plane import CuttingPlane
+from dmmc.solvers.state import Problem, Run
 
 Array = NDArray[Any]
 
@@ -122,31 +125,36 @@ class CuttingPlaneMMC(LinearClusterer):
         sample_weight : how much each row counts
         component : path inside the store, for a zarr store
         """
+        began = time.perf_counter()
         self.check_parameters()
-        seed = self._seed(self.random_state)
-        dataset = self._given(self._open(X, component, sample_weight))
+        seed = seed_of(self.random_state)
+        dataset = labelled(self._open(X, component, sample_weight), self.init, self.n_clusters, INITS)
+        if self.n_clusters == 1:
+            self._do_not_search(dataset, seed)
+            return self
         with one_blas_thread():
             self._phase("measure")
             with Local(dataset, self.n_jobs) as engine:
                 geometry, limited = measure(dataset, engine.rows, self.scale)
             with Local(limited, self.n_jobs) as engine:
-                self._search(limited, engine, geometry, seed)
+                self._search(limited, engine, geometry, seed, began)
         return self
 
-    def _search(self, dataset: Dataset, engine: Local, geometry: Any, seed: int) -> None:
-        k = self.n_clusters
+    def _search(self, dataset: Dataset, engine: Local, geometry: Geometry, seed: int, began: float) -> None:
+        k = int(self.n_clusters)
         init = self.init if isinstance(self.init, str) else "labels"
         starts = self._starts(init)
+        lowest, highest = self._bounds(dataset.n_rows)
         problem = Problem(
             n_clusters=k,
             C=self._C(),
             balance=float(self.balance),
             epsilon=float(self.epsilon),
             inside=self.order == "inside" or (self.order == "auto" and k == 2),
-            lowest=self.min_size / k,
-            highest=1.0 if self.max_size is None else self.max_size / k,
+            lowest=lowest,
+            highest=highest,
             geometry=geometry,
-            sample=geometry.apply(dataset.take(start.sample_rows(dataset, k, seed))),
+            sample=lambda: geometry.apply(dataset.take(start.sample_rows(dataset, k, seed))),
             table=LOSSES["hinge"].table,
             wide=k > 2 or starts > 1,
         )
@@ -157,13 +165,15 @@ class CuttingPlaneMMC(LinearClusterer):
         state, history, why = drive(
             solver,
             solver.init(labellings, dataset.n_features),
-            max_iter=self.max_iter,
-            max_seconds=self.max_seconds,
+            max_iter=int(self.max_iter),
+            max_seconds=None if self.max_seconds is None else self.max_seconds - (time.perf_counter() - began),
             callbacks=self._callbacks(),
         )
         best = solver.best(state)
+        if why == "converged" and best.gap > problem.tolerance:
+            why = "stalled"
         self.objective_ = best.best.value
-        self.gap_ = best.leader.value - best.bound
+        self.gap_ = best.gap
         self.n_iter_ = len(history)
         self.history_ = history
         self.choices_ = {
@@ -183,6 +193,14 @@ class CuttingPlaneMMC(LinearClusterer):
         self._settle(geometry.raw(best.best.W, best.best.b, best.best.price), engine)
         self._tell(best, why)
 
+    def _do_not_search(self, dataset: Dataset, seed: int) -> None:
+        """One cluster is every row; scikit-learn asks its clusterers to take it."""
+        self.coef_, self.intercept_ = np.zeros((1, dataset.n_features)), np.array([-1.0])
+        self.labels_ = np.concatenate([np.zeros(len(f), np.int32) for f in self._decisions(dataset, None)])
+        self.objective_, self.gap_, self.n_iter_, self.history_ = 0.0, 0.0, 0, []
+        self.choices_ = {"method": "cpmmc", "random_state": seed, "ended": "converged"}
+        warn("n_clusters is 1, so all rows are in one cluster and nothing was searched.", ClusteringWarning)
+
     # ------------------------------------------------------------------------------------------------ parameters
 
     def _C(self) -> float:
@@ -190,6 +208,12 @@ class CuttingPlaneMMC(LinearClusterer):
         if not isinstance(self.C, str):
             return float(self.C)
         return 30.0 if self.n_clusters == 2 else 100.0
+
+    def _bounds(self, n: int) -> tuple[float, float]:
+        """Least and largest share of a cluster, in whole rows: at least one where there is a bound."""
+        each = n / self.n_clusters
+        lowest = max(1, math.floor(self.min_size * each + 1e-9)) / n if self.min_size > 0 else 0.0
+        return lowest, 1.0 if self.max_size is None else min(1.0, math.ceil(self.max_size * each - 1e-9) / n)
 
     def _starts(self, init: str) -> int:
         if init in ("labels", "pca"):
@@ -206,48 +230,29 @@ class CuttingPlaneMMC(LinearClusterer):
 
     def check_parameters(self) -> None:
         """Refuse a parameter in one sentence."""
-        number(
-            "n_clusters",
-            self.n_clusters,
-            f"a whole number of clusters, 2 to {MAX_CLUSTERS},",
-            2,
-            MAX_CLUSTERS + 1,
-            whole=True,
-        )
-        if self.C != "auto":
-            number("C", self.C, 'a number above 0, or "auto",', np.nextafter(0.0, 1.0), np.inf)
+        clusters = f"a whole number of clusters, 2 to {MAX_CLUSTERS},"
+        number("n_clusters", self.n_clusters, clusters, 1, MAX_CLUSTERS + 1, whole=True)
+        if not (isinstance(self.C, str) and self.C == "auto"):
+            number("C", self.C, 'a number above 0, or "auto",', ABOVE_0, np.inf)
         number("balance", self.balance, "a number of at least 0 and below 1 (at 1, w = 0 costs nothing)", 0.0, 1.0)
         number("min_size", self.min_size, "a fraction of n / n_clusters from 0 to 1", 0.0, np.nextafter(1.0, 2.0))
         if self.max_size is not None:
-            number("max_size", self.max_size, "None, or a fraction of n / n_clusters of at least 1,", 1.0, np.inf)
+            number("max_size", self.max_size, "None, or a multiple of n / n_clusters of at least 1,", 1.0, np.inf)
         choice("order", self.order, ("auto", "inside", "outside"))
-        number("epsilon", self.epsilon, "a number above 0", np.nextafter(0.0, 1.0), np.inf)
+        number("epsilon", self.epsilon, "a number above 0", ABOVE_0, np.inf)
         number("max_iter", self.max_iter, "a whole number of at least 1", 1, np.inf, whole=True)
         if isinstance(self.init, str):
             choice("init", self.init, INITS)
-        if self.n_init != "auto":
+        if not (isinstance(self.n_init, str) and self.n_init == "auto"):
             number("n_init", self.n_init, 'a whole number of at least 1, or "auto",', 1, np.inf, whole=True)
         choice("scale", self.scale, ("auto", "standard", "none"))
         choice("features", self.features, ("raw",))
+        count_jobs(self.n_jobs)
         if self.max_seconds is not None:
-            number("max_seconds", self.max_seconds, "None, or a number of seconds above 0,", 0.0, np.inf)
-        if not all(callable(callback) for callback in self._callbacks()):
+            number("max_seconds", self.max_seconds, "None, or a number of seconds above 0,", ABOVE_0, np.inf)
+        several = self.callbacks if isinstance(self.callbacks, Sequence) else (self.callbacks,)
+        if self.callbacks is not None and not all(callable(callback) for callback in several):
             raise InputError(f"callbacks is {self.callbacks!r}; a callable or a sequence of callables is wanted.")
-
-    def _given(self, dataset: Dataset) -> Dataset:
-        """Attach the labels that `init` gives, if it does."""
-        if isinstance(self.init, str):
-            return dataset
-        labels = np.asarray(self.init)
-        if labels.shape != (dataset.n_rows,) or labels.dtype.kind not in "iub":
-            raise InputError(
-                f"init is an array of shape {labels.shape} and dtype {labels.dtype}; one of {INITS} or "
-                f"{dataset.n_rows} whole-number labels are wanted."
-            )
-        bad = np.flatnonzero((labels < 0) | (labels >= self.n_clusters))
-        if len(bad):
-            raise InputError(f"init[{bad[0]}] is {labels[bad[0]]}; labels from 0 to {self.n_clusters - 1} are wanted.")
-        return dataset.with_columns(given=labels)
 
     # ---------------------------------------------------------------------------------------------- what to say
 
@@ -255,31 +260,23 @@ class CuttingPlaneMMC(LinearClusterer):
         """Warn about whatever the user should know."""
         k = self.n_clusters
         counts = np.bincount(self.labels_, minlength=k)
-        said: list[tuple[str, type[Warning]]] = []
         if why != "converged":
-            said.append(
-                (
-                    f"stopped by {why}={getattr(self, why)} after {self.n_iter_} passes with a gap of {self.gap_:.3g} at "
-                    f"objective {self.objective_:.4g}; the best hyperplanes so far were kept.",
-                    ConvergenceWarning,
-                )
+            by = "the search stalled" if why == "stalled" else f"stopped by {why}={getattr(self, why)}"
+            warn(
+                f"{by} after {self.n_iter_} pass(es) with a gap of {self.gap_:.3g} at objective {self.objective_:.4g}; "
+                "the best hyperplanes so far were kept.",
+                ConvergenceWarning,
             )
         if run.reseeded:
-            said.append((f"a dying cluster was seeded again {run.reseeded} time(s).", ClusteringWarning))
+            warn(f"a dying cluster was seeded again {run.reseeded} time(s).", ClusteringWarning)
         if run.best.price.any():
-            said.append(
-                (
-                    f"a count bound (min_size={self.min_size}, max_size={self.max_size}) is active: cluster sizes "
-                    f"{counts.tolist()}; its price is folded into the biases.",
-                    ClusteringWarning,
-                )
+            warn(
+                f"a count bound (min_size={self.min_size}, max_size={self.max_size}) is active: cluster sizes "
+                f"{counts.tolist()}; its price is folded into the biases.",
+                ClusteringWarning,
             )
         if (counts == 0).any():
-            said.append(
-                (
-                    f"only {np.count_nonzero(counts)} of {k} clusters have rows; are there {k} distinct groups of rows?",
-                    ClusteringWarning,
-                )
+            warn(
+                f"only {np.count_nonzero(counts)} of {k} clusters have rows; are there {k} distinct groups of rows?",
+                ClusteringWarning,
             )
-        for text, category in said:
-            warnings.warn(text, category, stacklevel=4)

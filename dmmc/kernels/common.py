@@ -80,8 +80,11 @@ def frozen(array: Array, dtype: DTypeLike | None = None) -> Array:
 
 
 def parts(rows: Array | Csr) -> tuple[Array, ...]:
-    """The arrays that make up the rows; the first holds the values."""
-    return tuple(frozen(part) for part in (rows[:3] if isinstance(rows, Csr) else (rows,)))
+    """The arrays that make up the rows; the first holds the values, truth values as bytes."""
+    values, *where = rows[:3] if isinstance(rows, Csr) else (rows,)
+    if values.dtype == bool:
+        values = values.view(np.uint8)
+    return tuple(frozen(part) for part in (values, *where))
 
 
 def count(rows: Array | Csr) -> int:

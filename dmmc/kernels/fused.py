@@ -21,7 +21,7 @@ GIVEN, OWN, FROZEN, NEAREST = 0, 1, 2, 3
 
 GIVEN    the label is given, the margin is that label's
 OWN      the label is the largest score plus price, the margin is that label's
-FROZEN   the label is given, the piece (and the runner-up) is that of the label which OWN would take
+FROZEN   the label is given, the piece of the loss is that of the label which OWN would take
 NEAREST  the label is the largest score; the loss is minus that score (squared distances, up to a constant)
 """
 
@@ -120,11 +120,11 @@ def _multi_losses(F: Array, m: int, i0: int, ask: Ask, coef: Array, sums: Sums) 
                 sums.tilt[h + y] += omega
                 sums.risk[g] -= (F[h + y, i] + b[h + y]) * omega
                 continue
-            top = own if mode == FROZEN else y
-            r = _runner_up(F, h, K, i, b, top)
-            if r == y:
-                continue
-            t = F[h + top, i] + b[h + top] - F[h + r, i] - b[h + r]
+            r = _runner_up(F, h, K, i, b, y)
+            top, next_to = y, r
+            if mode == FROZEN and own != y:
+                top, next_to = own, _runner_up(F, h, K, i, b, own)
+            t = F[h + top, i] + b[h + top] - F[h + next_to, i] - b[h + next_to]
             p = _piece(t, knots)
             pull = -slopes[p] * omega
             if pull != 0.0:

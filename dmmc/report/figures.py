@@ -123,8 +123,10 @@ def margins(page: Page) -> Figure:
     edges, counts = _joined(page)
     left, right = edges[:-1], edges[1:]
     usable = np.isfinite(left) & np.isfinite(right)
-    span = float(right[usable].max() - left[usable].min()) if usable.any() else 0.0
-    least = span / 500 if span > 0 else 1e-3 * max(1.0, float(np.abs(left[usable]).max(initial=0.0)))
+    low, high = min(0.0, float(left[usable].min(initial=0.0))), float(right[usable].max(initial=0.0))
+    constant = len(np.unique(edges[np.isfinite(edges)])) <= 1
+    high += max(high - low, 1.0) if constant else 0.0  # room for a single bar
+    least = (high - low) / (40 if constant else 500)
     traces = []
     for cluster, colour in enumerate(colours(k)):
         own = counts[cluster]
@@ -146,7 +148,6 @@ def margins(page: Page) -> Figure:
             }
         )
     row = min(110.0, max(20.0, 440.0 / max(k, 1)))
-    ends = [min(0.0, float(left[usable].min())), float(right[usable].max())] if span > 0 else None
     ticks = {
         "tickmode": "array",
         "tickvals": [k - 1 - cluster for cluster in range(k)],
@@ -160,7 +161,7 @@ def margins(page: Page) -> Figure:
             xaxis={
                 "title": {"text": "margin"},
                 "zeroline": False,
-                "range": ends,
+                "range": [low, high],
                 "side": "bottom" if k <= LABELLED else "top",  # above what has to be scrolled
             },
             yaxis={"title": {"text": "cluster"}, "range": [-0.06, k], "zeroline": False, "ticks": "", **ticks},

@@ -18,9 +18,9 @@ LARGEST_SIDE = 96
 SMALLEST_SIDE = 8
 
 
-def drawable(shape: tuple[int, ...] | None, width: int) -> bool:
+def drawable(shape: tuple[int, ...], width: int) -> bool:
     """Whether rows of `width` numbers are images of this shape, grey or RGB."""
-    if shape is None or len(shape) not in (2, 3) or min(shape) < 1:
+    if len(shape) not in (2, 3) or min(shape) < 1:
         return False
     return math.prod(shape) == width and (len(shape) == 2 or shape[2] in (1, 3))
 

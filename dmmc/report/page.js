@@ -5,6 +5,7 @@
   const common = { responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "", showTips: false };
   for (const { id, data, layout, config } of figures) {
     if (touch) layout.dragmode = false;
+    document.getElementById(id).style.height = `${layout.height}px`; // kept when plotly fits the plot to its element
     Plotly.newPlot(id, data, layout, { ...common, ...config });
   }
   const has = (id) => figures.some((figure) => figure.id === id);

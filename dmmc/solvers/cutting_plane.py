@@ -13,111 +13,32 @@ Restarts are runs side by side: one read of the data serves them all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dmmc import master, passes
-from dmmc.geometry import Geometry
-from dmmc.losses import Table
 from dmmc.master import Planes
 from dmmc.passes import Answer, ByScores, Labelling, Request, Sweep
 from dmmc.solvers import prices
+from dmmc.solvers.reseed import seeded
+from dmmc.solvers.state import Point, Problem, Run, State
 
-Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]
 
 IDLE_ROUNDS = 15
 SETTLED = 0.03
 """CCCP inside is settled when a step lowers the working set's objective by less than this fraction."""
 PATIENCE = 50
-"""Passes inside without a lower objective after which a run goes on outside, where the objective never rises."""
+"""Passes without progress: inside a run then goes on outside, where the objective never rises; outside it ends."""
 STALLED = 1e-3
-"""CCCP outside ends when a round lowers the objective by less than this fraction."""
+"""CCCP outside ends when a round lowers the objective by less than this fraction, and less than the tolerance."""
 DYING = 0.01
-"""A cluster below this fraction of n / k is dying."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """(E2) for K = 1, (E7) for K = k > 2, on centred and scaled rows."""
-
-    n_clusters: int
-    C: float
-    balance: float
-    epsilon: float
-    inside: bool
-    lowest: float
-    """Least weight of a cluster, as a fraction of all rows (0: no bound)."""
-    highest: float
-    geometry: Geometry
-    sample: Any
-    """A few centred and scaled rows, from which a dying cluster is seeded again."""
-    table: Table
-    wide: bool
-    """Whether hyperplanes are scored side by side; fixed for a fit, as it decides the last bits of the scores."""
-
-    k_wide: bool = False
-    """Use one hyperplane a cluster for two clusters too (the same problem with C / 2)."""
-
-    @property
-    def K(self) -> int:
-        """Hyperplanes a run: one for two clusters, else one a cluster."""
-        return 1 if self.n_clusters == 2 and not self.k_wide else self.n_clusters
-
-    @property
-    def box(self) -> float:
-        """Bound of each bias (E1); with k biases a common shift is free."""
-        return self.balance if self.K == 1 else self.balance / 2
-
-
-class Point(NamedTuple):
-    """Hyperplanes on centred rows, and what they cost."""
-
-    W: Array
-    b: Array
-    price: Array
-    value: float
-
-
-class Run(NamedTuple):
-    """One restart: all that is needed to go on."""
-
-    number: int
-    planes: Planes
-    labelling: Labelling
-    at: Point
-    """Where the next plane is cut; its value is the master's lower estimate there."""
-    inside: bool
-    relabel: bool
-    best: Point
-    """Lowest J seen."""
-    leader: Point
-    """Lowest J_y seen for the labels y of this round (outside)."""
-    opened: float
-    """J where this round's labels were taken (outside)."""
-    bound: float
-    """Certified lower bound of min J_y for the current labels."""
-    counts: Array
-    flips: float
-    waited: int
-    """Passes since the best point was found (inside)."""
-    repriced: bool
-    """Whether the labels about to be taken use prices found for this very point."""
-    reseeded: int
-    done: bool
-
-
-class State(NamedTuple):
-    """All runs."""
-
-    runs: tuple[Run, ...]
+"""One of three or more clusters is dying below this fraction of n / k."""
 
 
 class CuttingPlane:
-    """The solver: `init`, `step`, `done`, `report`.
+    """The solver: `init`, `step`, `done`, `report`, and `best` at the end.
 
     Parameters
     ----------
@@ -133,26 +54,10 @@ class CuttingPlane:
         """Start each run from its labels with the all-ones plane, the one cut at w = 0."""
         K = self.problem.K
         origin = Point(np.zeros((K, d)), np.zeros(K), np.zeros(K), np.inf)
+        planes = Planes.empty(K, d)
         return State(
             tuple(
-                Run(
-                    number=number,
-                    planes=Planes.empty(K, d),
-                    labelling=labelling,
-                    at=origin,
-                    inside=self.problem.inside,
-                    relabel=False,
-                    best=origin,
-                    leader=origin,
-                    opened=np.inf,
-                    bound=-np.inf,
-                    counts=np.zeros(self.problem.n_clusters),
-                    flips=0.0,
-                    waited=0,
-                    repriced=False,
-                    reseeded=0,
-                    done=False,
-                )
+                Run(number, planes, labelling, at=origin, best=origin, leader=origin, inside=self.problem.inside)
                 for number, labelling in enumerate(labellings)
             )
         )
@@ -163,43 +68,64 @@ class CuttingPlane:
 
     def report(self, state: State) -> dict[str, Any]:
         """The best run's objective, and the gap of the convex problem it is in."""
-        best = self.best(state)
+        run = min(state.runs, key=lambda run: run.seen)
         return {
-            "objective": best.best.value,
-            "gap": best.leader.value - best.bound,
-            "planes": best.planes.size,
-            "flips": best.flips,
+            "objective": min(run.seen, self.problem.C),  # at w = 0, b = 0 it is C
+            "gap": run.gap,
+            "planes": run.planes.size,
+            "flips": run.flips,
             "runs": sum(not run.done for run in state.runs),
         }
 
     def best(self, state: State) -> Run:
-        """The run with the lowest objective; one that never had all clusters alive gives where it is."""
-        run = min(state.runs, key=lambda run: run.best.value)
-        return run if np.isfinite(run.best.value) else run._replace(best=run.at)
+        """The run with the lowest objective at its best point; a point whose labels were never taken gets them now."""
+        run = min(state.runs, key=lambda run: min(run.best.value, run.leader.value))
+        if run.leader.value < run.best.value:
+            at = self._labelling(run)
+            tried = run._replace(at=at, relabel=True, planes=Planes.empty(*at.W.shape), repriced=False)
+            remedy: Run | None = tried
+            while remedy is not None:
+                tried, value = self._received(remedy, self._swept([remedy])[0])
+                remedy = self._bounded(tried)
+            if self._alive(tried) or not np.isfinite(run.best.value):
+                run = run._replace(best=tried.at._replace(value=value), counts=tried.counts)
+        return min((run, *state.runs), key=lambda run: run.best.value)
 
     def step(self, state: State) -> State:
         """One pass for all runs that are not done, then one master each."""
         active = [run for run in state.runs if not run.done]
-        params = Sweep(tuple(self._request(run) for run in active), self.problem.table, self.problem.wide)
-        answers = self.oracle(passes.sweep, params)
+        answers = self._swept(active)
         went = {run.number: self._advance(run, answer) for run, answer in zip(active, answers, strict=True)}
         return State(tuple(went.get(run.number, run) for run in state.runs))
 
     def _advance(self, run: Run, answer: Answer) -> Run:
         run, value = self._received(run, answer)
         if run.relabel:
-            remedy = self._remedy(run)
+            remedy = self._revived(run) or self._bounded(run)
             if remedy is not None:
                 return remedy
-        return (self._inside if run.inside else self._outside)(run, answer, value)
-
-    def _request(self, run: Run) -> Request:
-        planes = self.problem.geometry.raw(run.at.W, run.at.b, run.at.price)
-        return Request(
-            run.number, planes, run.labelling, run.relabel, run.planes.points, run.planes.offsets, run.inside
-        )
+        p = self.problem
+        first = not (np.isfinite(run.best.value) or prices.violated(run.counts, p.lowest, p.highest))
+        if self._alive(run) and (run.relabel or first):
+            run = run._replace(seen=min(run.seen, value))
+        return (self._inside if run.inside else self._outside)(run, answer, run.at._replace(value=value))
 
     # ------------------------------------------------------------------------------------ what both orders do
+
+    def _swept(self, runs: list[Run]) -> tuple[Answer, ...]:
+        """One pass for all these runs."""
+        requests = []
+        for run in runs:
+            at, planes = self.problem.geometry.raw(run.at.W, run.at.b, run.at.price), run.planes
+            requests.append(
+                Request(
+                    run.number, at, run.labelling, run.relabel, planes.points, planes.offsets, run.inside, planes.prices
+                )
+            )
+        answers: tuple[Answer, ...] = self.oracle(
+            passes.sweep, Sweep(tuple(requests), self.problem.table, self.problem.wide)
+        )
+        return answers
 
     def _received(self, run: Run, answer: Answer) -> tuple[Run, float]:
         """Take in a pass: labels and planes as they are now, and the objective at the point it was made at."""
@@ -222,36 +148,35 @@ class CuttingPlane:
         run = run._replace(planes=planes, counts=answer.at.counts / total, flips=answer.flips)
         return run, value
 
-    def _remedy(self, run: Run) -> Run | None:
-        """Labels out of bounds are taken again with prices; a dying cluster is seeded again; None if all is well."""
+    def _alive(self, run: Run) -> bool:
+        """Whether every cluster has rows, and each of three or more a fair number of them."""
+        k = self.problem.n_clusters
+        return bool(run.counts.min() > 0 and (k == 2 or run.counts.min() >= DYING / k))
+
+    def _revived(self, run: Run) -> Run | None:
+        """A dying cluster that no bound protects is seeded again, and the search begins anew; None if all is well."""
         p = self.problem
-        if run.counts.min() < DYING / p.n_clusters and run.reseeded < 2 * p.n_clusters and p.lowest == 0 and p.K > 1:
-            return run._replace(at=self._seeded(run), reseeded=run.reseeded + 1, best=run.best._replace(value=np.inf))
-        off = prices.violated(run.counts, p.lowest, p.highest)
+        if self._alive(run) or p.lowest > 0 or p.K == 1 or run.reseeded >= 2 * p.n_clusters:
+            return None
+        return run._replace(
+            at=seeded(run.at, run.counts, p.sample(), p.geometry),
+            best=run.best._replace(value=np.inf),
+            seen=np.inf,
+            opened=np.inf,
+            waited=0,
+            reseeded=run.reseeded + 1,
+        )
+
+    def _bounded(self, run: Run) -> Run | None:
+        """Labels out of bounds are taken again with prices; None if all is well."""
+        p = self.problem
         priced = bool(run.at.price.any())
+        off = prices.violated(run.counts, p.lowest, p.highest)
         if run.repriced or not (off or (priced and prices.stale(run.counts, run.at.price, p.lowest, p.highest))):
             return None
         planes = p.geometry.raw(run.at.W, run.at.b)
         price = prices.find(self.oracle, planes, p.geometry.total, p.lowest, p.highest)
         return run._replace(at=run.at._replace(price=price), repriced=True)
-
-    def _seeded(self, run: Run) -> Point:
-        """The largest cluster is split: the smallest one gets its rows that are nearer to an outlying row than to its mean."""
-        p = self.problem
-        W, b, price, _ = run.at
-        rows = p.sample if isinstance(p.sample, np.ndarray) else p.sample.toarray() - p.geometry.mean / p.geometry.unit
-        of = passes.largest(rows @ W.T + (b + price))
-        largest, smallest = int(run.counts.argmax()), int(run.counts.argmin())
-        members = rows[of == largest] if np.any(of == largest) else rows
-        mean = members.mean(axis=0)
-        far = np.linalg.norm(members - mean, axis=1)
-        seed = members[np.argsort(far, kind="stable")[int(0.9 * (len(far) - 1))]]
-        step = seed - mean
-        strength = 2.0 / max(float(step @ step), 1e-12)
-        W, b = W.copy(), b + price
-        W[smallest] = W[largest] + strength * step
-        b[smallest] = b[largest] - strength * float(step @ (seed + mean)) / 2
-        return Point(W, b, np.zeros_like(price), np.inf)
 
     def _with_cut(self, run: Run, answer: Answer) -> Run:
         """The plane at this point joins the working set."""
@@ -259,8 +184,8 @@ class CuttingPlane:
         total = p.geometry.total
         at = p.geometry.raw(run.at.W, run.at.b)
         slope = p.geometry.centred(answer.at.weighted, answer.at.tilt).ravel()
-        planes = run.planes.add(at.W, at.b, float(answer.at.intercept) / total, slope, answer.at.tilt / total)
-        return run._replace(planes=planes)
+        intercept, tilt = float(answer.at.intercept) / total, answer.at.tilt / total
+        return run._replace(planes=run.planes.add(at.W, at.b, intercept, slope, tilt, run.at.price))
 
     def _solved(self, run: Run) -> Run:
         """The master's lowest point is where the next plane is cut; idle planes leave."""
@@ -270,26 +195,33 @@ class CuttingPlane:
             planes.gram, planes.intercepts, planes.tilts, p.C, p.box, planes.multipliers, 0.01 * p.epsilon
         )
         planes = planes.solved(solved.multipliers, p.C)
-        W = planes.weights()
-        at = Point(W, solved.bias, run.at.price, solved.value)
+        at = Point(planes.weights(), solved.bias, run.at.price, solved.value)
         return run._replace(planes=planes.drop_idle(IDLE_ROUNDS), at=at, bound=solved.lower_bound, repriced=False)
+
+    def _labelling(self, run: Run) -> Point:
+        """Where labels are taken: at the leader, but not at w = 0, where all rows would get the same one."""
+        return run.leader if run.leader.W.any() else run.at
+
+    def _better(self, run: Run, here: Point) -> Point:
+        """The lower of the best point and this one, if this one's clusters are all alive."""
+        return here if here.value < run.best.value and self._alive(run) else run.best
 
     # ------------------------------------------------------------------------------------ 000's order: inside
 
-    def _inside(self, run: Run, answer: Answer, value: float) -> Run:
+    def _inside(self, run: Run, answer: Answer, here: Point) -> Run:
         """CCCP on the working set until the labels settle, then the most violated constraint joins it."""
         p = self.problem
+        run = run._replace(leader=here)
         if not run.relabel:
             return self._solved(self._with_cut(run, answer))._replace(relabel=True)
-        here = run.at._replace(value=value)
-        estimate = run.at.value
         best = self._better(run, here)
-        run = run._replace(best=best, leader=here, waited=0 if best is here else run.waited + 1)
+        run = run._replace(best=best, waited=0 if best is here else run.waited + 1)
         if run.waited >= PATIENCE:
             return self._outwards(run)
+        estimate = run.at.value
         fell = run.opened - estimate
-        closed = value - estimate <= p.C * p.epsilon
-        if closed and (run.flips == 0 or fell <= p.C * p.epsilon):
+        closed = run.gap <= p.tolerance
+        if closed and (run.flips == 0 or fell <= p.tolerance):
             return run._replace(done=True)
         if not closed and (run.flips == 0 or fell <= SETTLED * abs(estimate)):
             return self._solved(self._with_cut(run, answer)._replace(opened=np.inf))
@@ -297,31 +229,38 @@ class CuttingPlane:
 
     def _outwards(self, run: Run) -> Run:
         """Go on outside from the best point, with a working set of its own: its planes follow another rule."""
-        K, d = run.at.W.shape
         return run._replace(
-            inside=False, at=run.best, relabel=True, planes=Planes.empty(K, d), opened=np.inf, repriced=False
+            inside=False,
+            at=run.best if np.isfinite(run.best.value) else run.at,
+            planes=Planes.empty(*run.at.W.shape),
+            opened=np.inf,
+            waited=0,
+            repriced=False,
         )
 
     # ---------------------------------------------------------------------------------- 003's order: outside
 
-    def _outside(self, run: Run, answer: Answer, value: float) -> Run:
+    def _outside(self, run: Run, answer: Answer, here: Point) -> Run:
         """Planes until the convex problem's gap is small against what was gained, then labels again."""
         p = self.problem
-        here = run.at._replace(value=value)
         if run.relabel:
-            run = run._replace(best=self._better(run, here))
-            if run.flips == 0 or run.opened - value <= STALLED * abs(value):
+            run = run._replace(best=self._better(run, here), relabel=False)
+            if run.flips == 0 and run.planes.size:  # the labels stay, so must the convex problem
+                if run.gap <= p.tolerance:
+                    return run._replace(done=True)
+                return self._narrowed(self._solved(run._replace(opened=run.leader.value)))
+            if run.opened - here.value <= min(STALLED * abs(here.value), p.tolerance):
                 return run._replace(done=True)
-            run = run._replace(leader=here, opened=value, relabel=False)
-        elif value < run.leader.value:
+            run = run._replace(leader=here, opened=here.value, narrowest=np.inf, waited=0)
+        elif here.value < run.leader.value:
             run = run._replace(leader=here)
-        run = self._solved(self._with_cut(run, answer))
-        gap = run.leader.value - run.bound
-        gained = run.opened - run.leader.value if np.isfinite(run.opened) else 0.0
-        if gap <= max(p.C * p.epsilon, 0.5 * gained):
-            run = run._replace(at=run.leader._replace(price=run.at.price), relabel=True)
-        return run
+        return self._narrowed(self._solved(self._with_cut(run, answer)))
 
-    def _better(self, run: Run, here: Point) -> Point:
-        """The lower of the best point and this one, if this one's clusters are all alive."""
-        return here if here.value < run.best.value and run.counts.min() >= DYING / self.problem.n_clusters else run.best
+    def _narrowed(self, run: Run) -> Run:
+        """Labels are due when the gap is small; a run whose gap no longer narrows ends."""
+        gained = run.opened - run.leader.value if np.isfinite(run.opened) else 0.0
+        if run.gap <= max(self.problem.tolerance, 0.5 * gained):
+            return run._replace(at=self._labelling(run)._replace(price=run.at.price), relabel=True)
+        narrower = run.gap < 0.99 * run.narrowest
+        waited = 0 if narrower else run.waited + 1
+        return run._replace(narrowest=min(run.gap, run.narrowest), waited=waited, done=waited >= PATIENCE)

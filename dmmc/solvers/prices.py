@@ -94,8 +94,8 @@ def _excess(counts: Array, low: Array, high: Array) -> float:
 def _threshold(weight: Array, low: float, high: float, raising: bool) -> float:
     """The lead from which on rows must belong to a label if its weight is to be in [low, high]."""
     above = np.cumsum(weight[::-1])[::-1]  # weight of the leads in this bin or higher ones
-    first = np.count_nonzero(above >= low) - 1 if raising else len(above) - np.count_nonzero(above <= high)
-    first = int(np.clip(first, 1, len(EDGES) - 1))
+    reach = np.count_nonzero(above >= low) - 1 if raising else np.count_nonzero(above > high)
+    first = int(np.clip(reach, 1, len(EDGES) - 1))
     if not low <= above[first] <= high:
         # more rows in one bin than may change sides: take a part of it, next time the bins there are finer
         aim, j = (low, first) if raising else (high, max(first - 1, 1))

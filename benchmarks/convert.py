@@ -1,0 +1,134 @@
+"""`dmmc convert` of csv files of 200 MB and of 2 GB: does memory stay the same, and how fast is it.
+
+The files have 64 columns of numbers with six digits, a header and row ids, and are written to a temporary folder
+(TMPDIR chooses where: some 4.5 GB are needed). Each is converted in a new process, with pyarrow and, the smaller one,
+without it too. Memory is the peak of the whole process, imports included. `--small` takes 2 and 20 MB.
+
+JSON: `benchmark`, `small`, `machine`, `lines` (a list of `name`, `ratio`, `most` / `least` / `aim` or null, `verdict`,
+`detail`) and `measured` (`files`: for each conversion `csv_mb`, `rows`, `seconds`, `mb_per_second`, `peak_mb`). Timings
+are not pass or fail: the exit code is 0.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from _report import Patience, Report, arguments, destination, headline
+
+# What a benchmark imports would be in the figures of its children: they import for themselves.
+
+MB = 1e6
+COLUMNS = 64
+MOST_MB = 400
+APART_MB = 50
+CHILD_TIMEOUT = 1800
+
+
+def write_csv(path: Path, megabytes: int) -> None:
+    """A csv file of about this size; a block of rows comes again and again under other ids."""
+    import numpy as np
+
+    values = np.random.default_rng(0).standard_normal((1000, COLUMNS))
+    lines = [",".join(f"{value:.6g}" for value in row) for row in values.tolist()]
+    row = 0
+    with path.open("w") as file:
+        file.write("id," + ",".join(f"feature {i}" for i in range(COLUMNS)) + "\n")
+        while file.tell() < megabytes * MB:
+            file.write("".join(f"r{row + i},{line}\n" for i, line in enumerate(lines)))
+            row += len(lines)
+
+
+def converted(source: str, target: str, use_arrow: bool) -> None:
+    """In a child: convert a file and print what it took."""
+    if not use_arrow:
+        sys.modules["pyarrow"] = None  # type: ignore[assignment]
+    from dmmc.convert import convert as write
+
+    done = write(source, target)
+    print(json.dumps({**done, "peak": peak()}))
+
+
+def peak() -> int:
+    """Most bytes that this process had in memory; of itself alone, as a child starts with its parent's."""
+    status = Path("/proc/self/status")
+    if status.is_file():
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return 1024 * int(line.split()[1])
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
+
+
+def child(source: Path, target: Path, use_arrow: bool) -> dict[str, Any]:
+    """Convert in a new process that can import this file."""
+    code = f"import convert; convert.converted({str(source)!r}, {str(target)!r}, {use_arrow})"
+    here = Path(__file__).parent
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=here,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(here.parent), os.environ.get("PYTHONPATH", "")])},
+        capture_output=True,
+        text=True,
+        timeout=CHILD_TIMEOUT,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    found = json.loads(done.stdout.splitlines()[-1])
+    size = source.stat().st_size / MB
+    return {
+        "csv_mb": round(size, 1),
+        "rows": found["rows"],
+        "seconds": found["seconds"],
+        "mb_per_second": round(size / found["seconds"], 1),
+        "peak_mb": round(found["peak"] / MB, 1),
+    }
+
+
+def main() -> None:
+    """Convert three times."""
+    options = arguments(__doc__ or "", "convert").parse_args()
+    small = options.small
+    report = Report("convert", small, patience=Patience(0 if small else options.patience))
+    print(headline())
+    files: dict[str, dict[str, Any]] = {}
+    short, long = (2, 20) if small else (200, 2000)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for megabytes, use_arrow in ((short, True), (short, False), (long, True)):
+            source, target = folder / f"{megabytes}.csv", folder / "out.zarr"
+            if not source.exists():
+                write_csv(source, megabytes)
+            called = f"{megabytes} MB{'' if use_arrow else ', without pyarrow'}"
+            files[called] = child(source, target, use_arrow)
+            print(called, files[called], flush=True)
+            subprocess.run(["rm", "-r", str(target)], check=True)
+    report.measured["files"] = files
+    first, python, last = files.values()
+    page = os.sysconf("SC_PAGE_SIZE") / MB
+    report.add(
+        f"{long} MB of csv: peak / {MOST_MB} MB", last["peak_mb"] / MOST_MB, f"{last['peak_mb']:.0f} MB", most=1.0
+    )
+    report.add(
+        f"peaks of {short} and {long} MB of csv: apart / {APART_MB} MB",
+        max(page, abs(last["peak_mb"] - first["peak_mb"])) / APART_MB,
+        f"{first['peak_mb']:.0f} and {last['peak_mb']:.0f} MB",
+        most=1.0,
+    )
+    report.add(
+        f"{short} MB of csv: time, without pyarrow / with it",
+        python["seconds"] / first["seconds"],
+        f"{python['mb_per_second']:.0f} and {first['mb_per_second']:.0f} MB/s; {long} MB: "
+        f"{last['mb_per_second']:.0f} MB/s",
+    )
+    report.write(destination(options.json, "convert", small))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Predicting chunk by chunk: a dask array in, a lazy dask array out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc import passes
+from dmmc.data import open_dataset
+from dmmc.errors import InputError
+from dmmc.passes import Hyperplanes
+
+Array = NDArray[Any]
+
+
+def is_dask(X: object) -> bool:
+    """Whether X is a dask array, found out without importing dask."""
+    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "map_blocks")
+
+
+def other_columns(given: int, wanted: int, estimator: str, name: str) -> InputError:
+    """The sentence about a matrix that is not as wide as the one which was fitted (as scikit-learn puts it)."""
+    return InputError(
+        f"X has {given} features, but {estimator} is expecting {wanted} features as input ({name} was given)."
+    )
+
+
+def predict(X: Any, planes: Hyperplanes, estimator: str) -> Any:
+    """Labels of the rows of a dask array."""
+    meta = np.empty(0, np.int32)
+    return _whole_rows(X, planes, estimator).map_blocks(_labels, planes, dtype=meta.dtype, drop_axis=1, meta=meta)
+
+
+def decision_function(X: Any, planes: Hyperplanes, estimator: str) -> Any:
+    """Scores of the rows of a dask array."""
+    whole = _whole_rows(X, planes, estimator)
+    K = len(planes.W)
+    if K == 1:
+        meta = np.empty(0)
+        return whole.map_blocks(_scores, planes, dtype=meta.dtype, drop_axis=1, meta=meta)
+    meta = np.empty((0, K))
+    return whole.map_blocks(_scores, planes, dtype=meta.dtype, chunks=(whole.chunks[0], (K,)), meta=meta)
+
+
+def _whole_rows(X: Any, planes: Hyperplanes, estimator: str) -> Any:
+    if X.ndim != 2 or X.shape[1] != planes.W.shape[1]:
+        name = f"dask array of shape {X.shape}"
+        if X.ndim != 2:
+            raise InputError(f"Expected 2D array, got {name} instead. Reshape your data to rows by features.")
+        raise other_columns(X.shape[1], planes.W.shape[1], estimator, name)
+    return X.rechunk({1: -1})
+
+
+def _labels(chunk: Any, planes: Hyperplanes) -> Array:
+    return _each(chunk, planes, lambda f: passes.largest(f).astype(np.int32))
+
+
+def _scores(chunk: Any, planes: Hyperplanes) -> Array:
+    return _each(chunk, planes, lambda f: f[:, 0] if len(planes.W) == 1 else f)
+
+
+def _each(chunk: Any, planes: Hyperplanes, of: Callable[[Array], Array]) -> Array:
+    """One chunk on one thread, as dask runs several at once; a chunk may have no rows."""
+    if chunk.shape[0] == 0:
+        return of(np.empty((0, len(planes.W))))
+    dataset = open_dataset(chunk, n_jobs=1)
+    found = []
+    for block in dataset.blocks:
+        f = passes.checked_scores(block, planes)
+        if isinstance(f, tuple):
+            raise passes.not_finite(dataset, f)
+        found.append(of(f))
+    return np.concatenate(found)

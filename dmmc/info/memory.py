@@ -1,0 +1,48 @@
+"""How much memory a fit needs, by each method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from dmmc.data import MIB
+
+PROCESS = 350 * MIB
+"""Python with all libraries and compiled code, and what reading a store takes besides its numbers."""
+PLANES = 20
+"""Cutting planes held at a time, as seen in fits of real data."""
+
+
+class Size(NamedTuple):
+    """What the memory of a fit depends on."""
+
+    n_rows: int
+    n_features: int
+    nnz: int | None
+    data_bytes: int
+
+
+def cutting_plane_bytes(size: Size, n_clusters: int) -> int:
+    """Memory for a fit by cpmmc with one start and as many threads as cores, the process included.
+
+    With n rows, d features, k clusters and K hyperplanes (1 for k = 2, else k) it is the sum of
+
+    - the process itself, 350 MiB, and the data as they are held in memory
+    - 12 + 4 k bytes a row: labels, and scores of the blocks at work
+    - the sample that seeds k-means, 4 copies of its float64 numbers, and 3 of its centres: 24 bytes times the lesser of
+      40 k d and 20 million
+    - cutting planes: 20 of K d float64 numbers, held twice and once for each of up to 8 blocks at work
+    """
+    n, d, k = size.n_rows, size.n_features, n_clusters
+    hyperplanes = 1 if k == 2 else k
+    blocks = min(8, max(1, size.data_bytes // (16 * MIB)))
+    rows = n * (12 + 4 * k)
+    sampled = min(n, max(20 * k, min(4096, 800_000 // (1 if size.nnz is not None else d))))
+    numbers = sampled * (d if size.nnz is None else 2 * size.nnz / n)
+    seeding = 32 * numbers + 24 * min(40 * k * d, 20_000_000)
+    planes = 8 * hyperplanes * d * PLANES * (2 + blocks)
+    return int(PROCESS + size.data_bytes + rows + seeding + planes)
+
+
+FIT_BYTES: dict[str, Callable[[Size, int], int]] = {"cpmmc": cutting_plane_bytes}
+"""For each method, the bytes that a fit needs."""

@@ -1,0 +1,109 @@
+"""What cutting-plane MMC is about (Problem), and all that is needed to go on (State): plain tuples of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.geometry import Geometry
+from dmmc.losses import Table
+from dmmc.master import Planes
+from dmmc.passes import Labelling
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """(E2) for K = 1, (E7) for K = k > 2, on centred and scaled rows."""
+
+    n_clusters: int
+    C: float
+    balance: float
+    epsilon: float
+    inside: bool
+    lowest: float
+    """Least weight of a cluster, as a fraction of all rows (0: no bound)."""
+    highest: float
+    geometry: Geometry
+    sample: Callable[[], Any]
+    """Gives a few scaled rows (dense ones are centred too), from which a dying cluster is seeded again."""
+    table: Table
+    wide: bool
+    """Whether hyperplanes are scored side by side; fixed for a fit, as it decides the last bits of the scores."""
+
+    k_wide: bool = False
+    """Use one hyperplane a cluster for two clusters too (the same problem with C / 2)."""
+
+    @property
+    def K(self) -> int:
+        """Hyperplanes a run: one for two clusters, else one a cluster."""
+        return 1 if self.n_clusters == 2 and not self.k_wide else self.n_clusters
+
+    @property
+    def box(self) -> float:
+        """Bound of each bias (E1); with k biases a common shift is free."""
+        return self.balance if self.K == 1 else self.balance / 2
+
+    @property
+    def tolerance(self) -> float:
+        """The gap at which a convex problem counts as solved."""
+        return self.C * self.epsilon
+
+
+class Point(NamedTuple):
+    """Hyperplanes on centred rows, and what they cost."""
+
+    W: Array
+    b: Array
+    price: Array
+    value: float
+
+
+class Run(NamedTuple):
+    """One restart."""
+
+    number: int
+    planes: Planes
+    labelling: Labelling
+    at: Point
+    """Where the next plane is cut; its value is the master's lower estimate there."""
+    best: Point
+    """Lowest J seen, with labels taken at the point itself and all clusters alive."""
+    leader: Point
+    """Outside: lowest J_y seen for the labels y of this round. Inside: the last point."""
+    inside: bool
+    relabel: bool = False
+    """Whether the next pass takes labels again."""
+    seen: float = np.inf
+    """What the history shows: the lowest J seen, and before labels are first taken again, J_y of the labels y at hand."""
+    opened: float = np.inf
+    """Outside: J where this round's labels were taken. Inside: the master's value before the last labels."""
+    bound: float = -np.inf
+    """Certified lower bound of min J_y for the labels of the last master."""
+    narrowest: float = np.inf
+    """Smallest gap of this round (outside)."""
+    waited: int = 0
+    """Passes since the best point was found (inside) or the gap was narrowed (outside)."""
+    counts: Array = np.zeros(0)
+    """Share of the weight that each cluster has."""
+    flips: float = 0.0
+    repriced: bool = False
+    """Whether the labels about to be taken use prices found for this very point."""
+    reseeded: int = 0
+    done: bool = False
+
+    @property
+    def gap(self) -> float:
+        """What is certified of the current convex problem: no (w, b) has a J_y lower than the leader's by more."""
+        return max(0.0, self.leader.value - self.bound)
+
+
+class State(NamedTuple):
+    """All runs."""
+
+    runs: tuple[Run, ...]
