@@ -61,7 +61,10 @@ def main(arguments: list[str] | None = None) -> None:
     for stop in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(stop) == signal.SIG_DFL:  # under nohup it stays ignored
             signal.signal(stop, _interrupt)
-    sys.exit(_code(sys.argv[1:] if arguments is None else arguments))
+    code = _code(sys.argv[1:] if arguments is None else arguments)
+    if code == 130:  # at once, as Python may end itself by a signal after an interrupt, and then the code would be lost
+        os._exit(code)
+    sys.exit(code)
 
 
 def _code(arguments: list[str]) -> int:
@@ -191,7 +194,7 @@ def _notes() -> Iterator[None]:
 @click.option("--overwrite", is_flag=True, help="replace an earlier result")
 @click.option("--max-seconds", type=float, help="stop then, with the best so far")
 @click.option("--n-jobs", type=int, help="threads; all cores if left out")
-@click.option("--storage-option", "storage_options", multiple=True, metavar="N=V", help="(not yet in this version)")
+@click.option("--storage-option", multiple=True, metavar="N=V", help="(not yet in this version)")
 @click.option("--scores", is_flag=True, help="write scores.zarr too")
 @click.option("--image-shape", help="rows are images, e.g. 28x28: show them in the report")
 @click.option("--performance-report", help="Dask's performance report (not yet in this version)")

@@ -7,7 +7,6 @@ copy: hyperplanes are folded into raw coordinates on the way to the data, sums a
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from dmmc import inspection, kernels, passes
 from dmmc.data import Dataset
-from dmmc.errors import ClusteringWarning, InputError
+from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.inspection import Description, Inspection, Limits
 
 Array = NDArray[Any]
@@ -231,10 +230,9 @@ def _limits(dataset: Dataset, far: Array, weight: Array) -> Limits | None:
             f"row {worst} of {dataset.name} lies {times:.3g} times as far out as the median row, too far to compute "
             "with; correct or drop it."
         )
-    warnings.warn(
+    warn(
         f"{len(outlying)} of {dataset.n_rows} rows lie more than {FAR:g} times as far out as the median row "
         f"(row {worst}: {times:.3g} times); they get a cluster, but little influence on where it is.",
         ClusteringWarning,
-        stacklevel=4,
     )
     return Limits(outlying, (typical / far[outlying]) ** 2)

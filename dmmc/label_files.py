@@ -53,7 +53,7 @@ def read_labels(path: str) -> Array:
     except InputError:
         raise
     except Exception as error:  # three file formats, and each library has errors of its own
-        raise InputError(f"{path} cannot be read as labels: {type(error).__name__}: {error}") from error
+        raise InputError(f"{path} cannot be read as labels ({type(error).__name__}: {error}).") from error
     raise InputError(f"{path} is something else; {WANTED} is wanted.")
 
 

@@ -151,10 +151,11 @@ def watched(X: Array, k: int = 2, given: Array | None = None, **options: Any) ->
         yield Watched(X, engine, geometry, problem)
 
 
-def clouds(seed: int, n: int, d: int, k: int) -> Array:
-    """Overlapping clouds: labels go on changing for a while."""
+def clouds(seed: int, n: int, d: int, k: int, first: float | None = None) -> Array:
+    """Overlapping clouds, the first with a given share of the rows: labels go on changing for a while."""
     rng = np.random.default_rng(seed)
-    return rng.standard_normal((n, d)) + 1.5 * rng.standard_normal((k, d))[rng.integers(k, size=n)]
+    share = np.full(k, 1 / k) if first is None else np.array([first] + (k - 1) * [(1 - first) / (k - 1)])
+    return rng.standard_normal((n, d)) + 1.5 * rng.standard_normal((k, d))[rng.choice(k, n, p=share)]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -198,34 +199,52 @@ def test_the_gap_at_the_end_is_certified_and_below_the_tolerance(seed: int, insi
     X = clouds(seed, 40, 3, 2)
     with watched(X, inside=inside, epsilon=1e-4) as small:
         p = small.problem
-        before = np.zeros(0)
+        labels = []
         for state in small.steps([Drawn(seed, 0, 2)]):
             run = state.runs[0]
-            before, labels = (labels if len(before) else small.labels(run)), small.labels(run)
-        y = 2.0 * before - 1.0  # of the last convex problem
+            labels.append(small.labels(run))
+        y = 2.0 * labels[-2] - 1.0  # of the last convex problem
         lowest = svm(small.Z, y, p.C, p.balance)
         assert run.gap <= p.tolerance
         assert run.bound <= lowest * (1 + 1e-8)
         assert run.best.value <= lowest + p.tolerance
 
 
-@pytest.mark.parametrize("lowest", [0.0, 0.3])
+def heights_and_losses(small: Watched, run: Run, rng: np.random.Generator) -> Iterator[tuple[Array, float]]:
+    """At random points, what the planes say at least and what the loss of the current labels is."""
+    labels, planes = small.labels(run), run.planes
+    for _ in range(5):
+        W, b = 3.0 * rng.standard_normal(run.at.W.shape), rng.standard_normal(run.at.b.shape)
+        yield planes.intercepts - planes.slopes @ W.ravel() - planes.tilts @ b, small.losses(W, b, labels)
+
+
 @pytest.mark.parametrize(("k", "inside"), [(2, False), (2, True), (3, False)])
-@pytest.mark.parametrize("seed", range(3))
-def test_moved_planes_stay_below_the_loss_of_the_current_labels(seed: int, k: int, inside: bool, lowest: float) -> None:
+@pytest.mark.parametrize("seed", range(5))
+def test_moved_planes_stay_below_the_loss_of_the_current_labels(seed: int, k: int, inside: bool) -> None:
     rng = np.random.default_rng(seed)
-    X = clouds(seed, 60, 3, k)
     checked = 0
-    with watched(X, k, inside=inside, lowest=lowest, C=30.0) as small:
+    with watched(clouds(seed, 60, 3, k), k, inside=inside, C=30.0) as small:
         for state in small.steps([Drawn(seed, 0, k)]):
-            run = state.runs[0]
-            labels, planes = small.labels(run), run.planes
-            for _ in range(5):
-                W, b = 3.0 * rng.standard_normal(run.at.W.shape), rng.standard_normal(run.at.b.shape)
-                heights = planes.intercepts - planes.slopes @ W.ravel() - planes.tilts @ b
-                assert np.all(heights <= small.losses(W, b, labels) + 1e-9)
+            for heights, loss in heights_and_losses(small, state.runs[0], rng):
+                assert np.all(heights <= loss + 1e-9)
                 checked += len(heights)
     assert checked > 50
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_planes_of_priced_labels_stay_below_the_loss_too(seed: int, inside: bool) -> None:
+    rng = np.random.default_rng(seed)
+    blobs = np.repeat([0, 1], [54, 6])
+    X = rng.standard_normal((60, 3)) + 5.0 * blobs[:, None]
+    dearest = 0.0
+    # a small blob far away that must be given half of the rows: prices are larger than the margin
+    with watched(X, given=blobs, inside=inside, lowest=0.45, C=1000.0) as small:
+        for state in small.steps([Given()]):
+            for heights, loss in heights_and_losses(small, state.runs[0], rng):
+                assert np.all(heights <= loss + 1e-9)
+            dearest = max(dearest, float(np.abs(state.runs[0].planes.prices).max(initial=0.0)))
+    assert dearest > 0.5
 
 
 def test_planes_are_exact_where_they_were_cut() -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, dataclass, fields
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from dmmc import kernels
+from dmmc.data import Csr
 from dmmc.losses import LOSSES, Hinge, PiecewiseLinear
 
 
 @dataclass(frozen=True)
 class Ramp(PiecewiseLinear):
-    """min(2, max(0, 1 - t)): what CONTRIBUTING.md shows a newcomer."""
+    """min(2, max(0, 1 - t)): a loss that is not registered."""
 
     knots = (-1.0, 1.0)
     intercepts = (2.0, 1.0, 0.0)
@@ -100,3 +103,21 @@ def test_values_of_an_array_are_an_array_of_its_shape() -> None:
     t = np.array([[0.0, 1.0], [2.0, -1.0]])
     np.testing.assert_array_equal(Hinge().value(t), [[1.0, 0.0], [0.0, 2.0]])
     np.testing.assert_array_equal(Hinge().derivative(t), [[-1.0, 0.0], [0.0, -1.0]])
+
+
+@every_loss
+@given(cut=st.integers(0, 200), K=st.sampled_from([1, 3]))
+@settings(deadline=None, max_examples=30)
+def test_any_split_of_the_rows_adds_up_dense_or_sparse(loss: PiecewiseLinear, cut: int, K: int) -> None:
+    rng = np.random.default_rng(cut)
+    X = rng.integers(-8, 9, (200, 3)) / 4.0
+    W, b = rng.integers(-8, 9, (1, K, 3)) / 4.0, rng.integers(-8, 9, (1, K)) / 4.0
+
+    def sums(rows: Any) -> kernels.Sums:
+        return kernels.losses(rows, W, b, loss.table, np.array([kernels.OWN]))[0]
+
+    thin = sparse.csr_array(X)
+    csr = Csr(thin.data, thin.indices.astype(np.uint32), thin.indptr.astype(np.int64), 3)
+    for whole, left, right, other in zip(sums(X), sums(X[:cut]), sums(X[cut:]), sums(csr), strict=True):
+        np.testing.assert_allclose(left + right, whole, atol=1e-9)
+        np.testing.assert_allclose(other, whole, atol=1e-9)

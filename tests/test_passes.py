@@ -229,6 +229,29 @@ def test_planes_moved_by_flips_are_the_planes_made_anew(K: int, kind: str, wide:
             np.testing.assert_array_equal(before + change, after)
 
 
+@pytest.mark.parametrize("wide", [True, False])
+def test_flips_move_planes_by_the_very_bits_they_were_cut_with(wide: bool) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((60, 301)).astype(np.float32)
+    w = rng.standard_normal((1, 301)) / 10
+    f = kernels.scores(X, w, wide)[:, 0]
+    # at the i-th point row i is at a margin of exactly 1, which the order of addition decides
+    points, offsets = np.repeat(w[None], 60, axis=0), (1.0 - f)[:, None]
+    old = ByScores(Hyperplanes(w, np.full(1, 1e3), np.zeros(1)), wide)
+    new = Hyperplanes(w, np.full(1, -1e3), np.zeros(1))
+    request = asking(new, old, points=points, offsets=offsets)
+    (answer,) = passes.sweep(block_of(X), Sweep((request,), HINGE, wide))
+    assert answer.flips == 60
+    for i in range(60):
+        at = Hyperplanes(w, offsets[i], np.zeros(1))
+        cut, recut = (
+            passes.sweep(block_of(X), Sweep((asking(at, labelling, relabel=False),), HINGE, wide))[0].at
+            for labelling in (old, ByScores(new, wide))
+        )
+        assert answer.moved.intercept[i] == recut.intercept - cut.intercept
+        assert answer.moved.tilt[i] == recut.tilt[0] - cut.tilt[0]
+
+
 def from_scratch(block: Block, labelling: Labelling, points: Array, offsets: Array, frozen: bool) -> Sums:
     m = len(points)
     labels = np.repeat(labelling.of(block)[None], m, axis=0)

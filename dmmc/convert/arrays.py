@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.convert.reading import PIECE_BYTES, Bytes, Piece, Reader, removed, rows_at_once
+from dmmc.convert.reading import PIECE_BYTES, Bytes, Piece, Reader, first_line, removed, rows_at_once, rows_of_columns
 from dmmc.data import Csr
 from dmmc.errors import InputError
 from dmmc.sources import as_numbers, check_shape, memory_dtype
@@ -47,14 +47,10 @@ def read_npy_header(file: IO[bytes], name: str) -> Npy:
     except InputError:
         raise
     except (ValueError, EOFError) as error:
-        raise InputError(f"{name} has no readable npy header ({_first_line(error)}): get the file again.") from error
+        raise InputError(f"{name} has no readable npy header ({first_line(error)}): get the file again.") from error
     if header.dtype.hasobject:
         raise InputError(f"{name} holds pickled Python objects, which may run code and are never read: save numbers.")
     return header
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]
 
 
 class Stacked(Reader):
@@ -85,16 +81,12 @@ class Stacked(Reader):
 
     def by_columns(self, path: Path, header: Npy, offset: int) -> Iterator[Piece]:
         """Pieces of an array in a file that lies column by column."""
-        # a page is the least that is read of a column
-        step = max(rows_at_once(self.n_features * header.dtype.itemsize), 4096 // header.dtype.itemsize)
-        step = min(step, max(1, 8 * PIECE_BYTES // (self.n_features * header.dtype.itemsize)))
-        for start in range(0, self.n_rows, step):
-            # mapped anew each time: pages that were read would stay in memory as long as the map
-            whole = np.memmap(path, header.dtype, "r", offset, header.shape, "F")
-            values = np.ascontiguousarray(whole[start : start + step]).reshape(-1, self.n_features)
-            del whole
-            self.rows_read = min(start + step, self.n_rows)
-            yield Piece(as_numbers(values, self.name))
+        inner = header.shape[:0:-1]
+        for values in rows_of_columns(path, offset, header.dtype, self.n_rows, self.n_features):
+            # of more than two dimensions, the first varies first within a row too
+            rows = values.T.reshape(*inner, len(values)).T.reshape(len(values), self.n_features)
+            self.rows_read += len(rows)
+            yield Piece(as_numbers(rows, self.name))
 
 
 class NpyFile(Stacked):
@@ -166,7 +158,7 @@ class _zip_damage_named:  # noqa: N801 - reads as a phrase in a with statement
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, zipfile.BadZipFile | zlib.error | EOFError | NotImplementedError | RuntimeError):
-            raise InputError(f"{self.name} cannot be unzipped ({_first_line(error)}): get the file again.") from error
+            raise InputError(f"{self.name} cannot be unzipped ({first_line(error)}): get the file again.") from error
 
 
 class NpzFile(Stacked):

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from dmmc.convert.arrays import IdxFile, NpyFile, NpzFile
 from dmmc.convert.delimited import Csv
+from dmmc.convert.h5ad import H5ad
 from dmmc.convert.matrix_market import MatrixMarket
+from dmmc.convert.parquet import Parquet
 from dmmc.convert.reading import Bytes, Reader
 from dmmc.convert.svmlight import Svmlight
-from dmmc.convert.tables import H5ad, Parquet
 from dmmc.errors import InputError
 
 MAGIC: tuple[tuple[bytes, type[Reader]], ...] = (

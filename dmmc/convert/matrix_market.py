@@ -2,7 +2,7 @@
 
 Entries are parsed once into a scratch file, 24 bytes each, while the rows are counted. If they come by rows that
 file is read as it is; otherwise it is first sorted into bands of rows, each small enough to be sorted in memory.
-So memory holds a band of about a million entries, or one row if that has more, and 32 bytes for each row.
+So memory holds a band of about half a million entries, or one row if that has more, and 32 bytes for each row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dmmc.convert.reading import Bytes, Lines, Piece, Reader, decoded, removed, 
 from dmmc.data import Csr
 from dmmc.errors import InputError
 
-BAND = 2**20
+BAND = 2**19
 """Entries in a band of rows."""
 
 HEAD = re.compile(rb"([^\n]*)\n((?:%[^\n]*\n|[ \t\r]*\n)*)([^%\n][^\n]*)\n")

@@ -7,9 +7,11 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.data import MIB, Csr
@@ -195,7 +197,57 @@ def rows_at_once(row_bytes: int) -> int:
     return max(1, PIECE_BYTES // max(1, row_bytes))
 
 
+def rows_of_columns(
+    path: Path, offset: int, dtype: np.dtype[Any], n_rows: int, n_columns: int
+) -> Iterator[NDArray[Any]]:
+    """Rows of a matrix that lies column by column in a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    offset : int
+        Where in it the first number is.
+    dtype : numpy.dtype
+        Of the numbers.
+    n_rows, n_columns : int
+        Shape of the matrix.
+
+    Yields
+    ------
+    ndarray of shape (some rows, n_columns)
+    """
+    row_bytes = n_columns * dtype.itemsize
+    # a page is the least that is read of a column, unless that would be too much of them all
+    step = min(max(rows_at_once(row_bytes), 4096 // dtype.itemsize), max(1, 8 * PIECE_BYTES // row_bytes))
+    # not mapped into memory: pages that were read would count as memory in use
+    with path.open("rb", buffering=0) as file:
+        for start in range(0, n_rows, step):
+            columns = np.empty((n_columns, min(step, n_rows - start)), dtype)
+            for j, column in enumerate(columns):
+                file.seek(offset + (j * n_rows + start) * dtype.itemsize)
+                if file.readinto(column) != column.nbytes:
+                    raise InputError(f"{path.name} became shorter while it was read.")
+            yield columns.T
+
+
 def removed(path: Path) -> None:
     """Delete a file that may be gone."""
     with suppress(FileNotFoundError):
         path.unlink()
+
+
+def optional(module: str, name: str) -> Any:
+    """Import what reads a file, or say how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise InputError(
+            f"{name} is read with {package}, which is not installed: pip install 'dmmc[convert]'."
+        ) from error
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, as far as it fits into a sentence."""
+    return str(error).partition("\n")[0]

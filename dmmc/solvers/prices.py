@@ -23,6 +23,8 @@ ROUNDS = 60
 """Raising one price takes rows from other clusters, so prices are found again until all counts hold."""
 BOLD = 3
 """Rounds that move all wrong prices at once; later ones only raise or only lower, or they might go round in circles."""
+EXACT = 8
+"""Rounds in which a price must also be no larger than needed: its cluster within 10 % of the bound that it is for."""
 SIDE = 160
 """Bins on either side of 0, each 17 % wider than the next one inwards."""
 EDGES = np.concatenate([-np.geomspace(1e4, 1e-7, SIDE), [0.0], np.geomspace(1e-7, 1e4, SIDE)])
@@ -69,15 +71,22 @@ def find(oracle: Oracle, planes: Hyperplanes, total: float, lowest: float, highe
         weight = oracle(passes.leads, Gaps(planes._replace(price=prices[k - K :]), edges)) / total
         counts = weight[:, SIDE + 1 :].sum(axis=1)
         excess = _excess(counts, low, high)
-        if excess < least:
+        floor, ceiling = low, high
+        if turn < EXACT:
+            floor = np.where(prices < 0, np.maximum(low, 0.9 * high), low)
+            ceiling = np.where(prices > 0, np.minimum(high, 1.1 * low), high)
+        if excess < least or (excess == least == 0.0):
             best, least = prices.copy(), excess
-        if excess == 0:
+        if _excess(counts, floor, ceiling) == 0:
             break
-        raising, lowering = counts < low, counts > high
+        raising, lowering = counts < floor, counts > ceiling
         if turn >= BOLD and raising.any() and lowering.any():
             (lowering if turn % 2 else raising)[:] = False
         for p in np.flatnonzero(raising | lowering):
-            prices[p] -= _threshold(weight[p], low[p], high[p], bool(raising[p]))
+            moved = prices[p] - _threshold(weight[p], floor[p], ceiling[p], bool(raising[p]))
+            # a price that was too large may go, but not turn into its opposite, unless the bound across asks for it
+            needless = low[p] <= counts[p] <= high[p]
+            prices[p] = 0.0 if needless and moved * prices[p] < 0 else moved
     return best[k - K :]
 
 

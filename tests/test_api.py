@@ -1,0 +1,113 @@
+"""`dmmc.fit` and `dmmc.score` in Python."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmmc
+from dmmc import ClusteringWarning, CuttingPlaneMMC, InputError
+
+
+def blobs(n: int = 120, k: int = 3) -> Any:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((n, 5)) + 6.0 * rng.standard_normal((k, 5))[np.arange(n) % k]
+
+
+def test_fit_finds_the_blobs() -> None:
+    run = dmmc.fit(blobs(), 3)
+    assert dmmc.score(run.labels, np.arange(120) % 3)["accuracy"] == 1.0
+    assert run.labels.dtype == np.int32
+    assert run.labels is run.model.labels_
+    assert run.history is run.model.history_
+    assert isinstance(run.model, CuttingPlaneMMC)
+    assert "120 rows in clusters of [40, 40, 40]" in repr(run)
+
+
+def test_fit_is_the_estimator_with_seed_0() -> None:
+    X = blobs()
+    model = CuttingPlaneMMC(3, random_state=0).fit(X)
+    for run in (dmmc.fit(X, 3), dmmc.fit(X, n_clusters=3, method="cpmmc", n_jobs=1), dmmc.fit(X, 3, random_state=0)):
+        np.testing.assert_array_equal(run.labels, model.labels_)
+        np.testing.assert_array_equal(run.model.coef_, model.coef_)
+
+
+def test_parameters_reach_the_estimator() -> None:
+    run = dmmc.fit(blobs(), 2, C=7.0, order="outside", init="random", n_init=3, random_state=5, balance=0.1)
+    assert run.choices["C"] == 7.0
+    assert run.choices["order"] == "outside"
+    assert run.choices["n_init"] == 3
+    assert run.choices["random_state"] == 5
+    assert run.model.balance == 0.1
+
+
+def test_two_clusters_are_the_default() -> None:
+    assert set(dmmc.fit(blobs()).labels) == {0, 1}
+
+
+def test_weights_reach_the_estimator() -> None:
+    X = blobs()
+    weight = np.random.default_rng(1).random(120)
+    run = dmmc.fit(X, 3, sample_weight=weight)
+    np.testing.assert_array_equal(run.model.coef_, CuttingPlaneMMC(3, random_state=0).fit(X, None, weight).coef_)
+
+
+def test_a_store_is_read_by_its_path(tmp_path: Path) -> None:
+    import zarr
+
+    X = blobs()
+    group = zarr.create_group(str(tmp_path / "data.zarr"))
+    for name in ("train", "test"):
+        group.create_array(name, data=X, chunks=(50, 5))
+    run = dmmc.fit(tmp_path / "data.zarr", 3, component="train")
+    np.testing.assert_array_equal(run.labels, dmmc.fit(X, 3).labels)
+    with pytest.raises(InputError, match="choose with component= one of 'test', 'train'"):
+        dmmc.fit(tmp_path / "data.zarr", 3)
+
+
+def test_progress_is_told_of_each_pass_as_it_happens() -> None:
+    heard: list[dict[str, Any]] = []
+    run = dmmc.fit(blobs(), 3, progress=heard.append)
+    passes = [event for event in heard if "iteration" in event]
+    assert len(passes) == len(run.history)
+    assert [event["objective"] for event in passes] == [line["objective"] for line in run.history]
+
+
+def test_callbacks_and_progress_both_hear() -> None:
+    ours: list[Any] = []
+    theirs: list[Any] = []
+    run = dmmc.fit(blobs(), 3, progress=ours.append, callbacks=theirs.append)
+    assert len(theirs) == len(run.history)
+    assert len(ours) >= len(theirs)
+
+
+def test_warnings_of_a_fit_reach_the_user() -> None:
+    with pytest.warns(ClusteringWarning, match="stopped by max_iter=1"):
+        dmmc.fit(blobs(), 3, max_iter=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dmmc.fit(blobs(), 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda X: dmmc.fit(X, 2, method="svm"), "method is 'svm'; this version has auto, cpmmc"),
+        (lambda X: dmmc.fit(X, 2, method=["cpmmc"]), "method is .'cpmmc'.; this version has"),
+        (lambda X: dmmc.fit(X, 2, gamma=3), "'gamma' is not a parameter of method 'auto'; it takes C, balance"),
+        (lambda X: dmmc.fit(X, 1), "n_clusters is 1; a whole number of clusters, 2 to 100, is wanted"),
+        (lambda X: dmmc.fit(X, 2, workers=4), "workers=4 was given, but .* not in this version"),
+        (lambda X: dmmc.fit(X, 2, scheduler="tcp://x:1"), "scheduler='tcp://x:1' was given, but"),
+        (lambda X: dmmc.fit(X, 2, constraints=[]), "constraints=.. was given, but"),
+        (lambda X: dmmc.fit(X, 2, resume=True), "resume=True was given, but"),
+        (lambda X: dmmc.fit("no/such/store", 2), "'no/such/store' does not exist"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(call: Callable[[Any], Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        call(blobs())

@@ -1,0 +1,65 @@
+"""scikit-learn's own checks of an estimator, and what its users expect to be able to do with one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dmmc import CuttingPlaneMMC, InputError
+
+RANDOM = "starts are drawn at random, and other rows are drawn when rows are repeated instead of weighted"
+
+
+def expected_failures(estimator: CuttingPlaneMMC) -> dict[str, str]:
+    """Of two clusters there is but one good start on the data of these checks; of three there are several."""
+    if estimator.n_clusters == 2:
+        return {}
+    return {f"check_sample_weight_equivalence_on_{kind}_data": RANDOM for kind in ("dense", "sparse")}
+
+
+@pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
+@parametrize_with_checks(
+    [CuttingPlaneMMC(), CuttingPlaneMMC(n_clusters=3)],
+    expected_failed_checks=expected_failures,
+    xfail_strict=False,
+)
+def test_scikit_learn_accepts_the_estimator(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_it_works_in_a_pipeline() -> None:
+    X = np.random.default_rng(0).standard_normal((60, 4)) + 8.0 * np.repeat([0, 1], 30)[:, None]
+    labels = make_pipeline(StandardScaler(), CuttingPlaneMMC(random_state=0)).fit_predict(X)
+    np.testing.assert_array_equal(labels, np.repeat([0, 1], 30))
+
+
+def test_parameters_are_got_set_and_cloned() -> None:
+    model = CuttingPlaneMMC(3, C=10.0, init="pca")
+    assert clone(model).get_params() == model.get_params()
+    assert model.set_params(C=5.0).C == 5.0
+    assert "C=5.0" in repr(model)
+
+
+def test_predicting_before_fitting_is_refused() -> None:
+    from sklearn.exceptions import NotFittedError
+
+    for method in ("predict", "decision_function"):
+        with pytest.raises(NotFittedError):
+            getattr(CuttingPlaneMMC(), method)(np.eye(3))
+
+
+def test_one_cluster_is_every_row_as_scikit_learn_asks_and_a_warning() -> None:
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    with pytest.warns(UserWarning, match="n_clusters is 1"):
+        model = CuttingPlaneMMC(1, random_state=0).fit(X)
+    np.testing.assert_array_equal(model.labels_, np.zeros(20))
+    np.testing.assert_array_equal(model.predict(X), np.zeros(20))
+    X[3, 1] = np.nan
+    with pytest.raises(InputError, match="NaN at row 3, column 1"):
+        CuttingPlaneMMC(1).fit(X)
