@@ -233,14 +233,18 @@ def load(path: str | Path) -> CuttingPlaneMMC:
 def _check_content(content: Mapping[str, Any], arrays: Mapping[str, Array], name: str) -> None:
     """Refuse a model that says something else than a model says."""
     params, names, coef = content.get("params"), content.get("feature_names"), arrays.get("coef")
-    plain = isinstance(params, dict) and all(isinstance(v, str | int | float | None) for v in params.values())
-    plain &= all(isinstance(content.get(key), int | float | None) for key in ("objective", "gap", "n_iter"))
+    plain = isinstance(params, dict) and all(isinstance(value, str) or _is_number(value) for value in params.values())
+    plain &= all(_is_number(content.get(key)) for key in ("objective", "gap", "n_iter"))
     plain &= isinstance(content.get("choices"), dict)
     if names is not None:
         plain &= isinstance(names, list) and all(isinstance(text, str) for text in names)
-        plain &= coef is not None and coef.shape[1:] == (len(names),)
+        plain = plain and coef is not None and coef.shape[1:] == (len(names),)
     if not plain:
         raise InputError(f"{name} holds a model whose description is not one that dmmc writes.")
+
+
+def _is_number(value: object) -> bool:
+    return value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
 
 
 def _opened(source: Any, component: str | None, n_jobs: int | None) -> Dataset:

@@ -28,7 +28,6 @@ class Progress:
         self._live = self._stream is not None and self._stream.isatty()
         self._drawn = 0.0
         self._phase = ""
-        self._began = time.perf_counter()
 
     def __enter__(self) -> Self:
         return self
@@ -53,7 +52,7 @@ class Progress:
             return
         self._phase, self._drawn = event["phase"], now
         width = shutil.get_terminal_size().columns - 1
-        self._write("\r\x1b[K" + _line(event, now - self._began)[:width])
+        self._write("\r\x1b[K" + _line(event)[:width])
 
     def _write(self, text: str) -> None:
         if self._stream is not None:
@@ -67,16 +66,16 @@ def _json_line(event: dict[str, Any]) -> str:
     return json.dumps(plain(event)) + "\n"
 
 
-def _line(event: dict[str, Any], seconds: float) -> str:
-    """One line that fits into 80 columns, with the time left on it."""
-    parts = [f"{_time(seconds)} {event['phase']}"]
+def _line(event: dict[str, Any]) -> str:
+    """One line that fits into 80 columns."""
+    parts = [event["phase"]]
     if "iteration" in event:
         parts += [
             f"pass {event['iteration']}",
             f"objective {event['objective']:.5g}",
             f"gap {event['gap']:.2g}",
             f"{_short(event['rows_per_second'])} rows/s",
-            f"at most {_time(event['at_most'])} left",
+            f"< {_time(event['at_most'])} left",
         ]
     if "fraction" in event:
         left = event["seconds"] * (1 / event["fraction"] - 1) if event["fraction"] > 0 else math.inf
@@ -94,9 +93,10 @@ def _short(count: float) -> str:
 
 
 def _time(seconds: float) -> str:
-    """59 s, 12 min, 3 h."""
+    """59 s, 12 min, 3 h, 4 d."""
     if not math.isfinite(seconds):
         return "?"
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.0f} h"
+    for size, unit in ((1, "s"), (60, "min"), (3600, "h")):
+        if seconds < 99.5 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"

@@ -33,8 +33,8 @@ OWN_PAGES = 2**20
 
 COLUMNS_OF_INT32 = 2**31 - 1
 
-ROW_NUMBERS = "dmmc-row-numbers"
-"""Attribute of an obs whose index `dmmc convert` made up, as AnnData wants one: such a store has no row ids."""
+MADE_UP = "dmmc-made-up-index"
+"""Attribute of an obs or var whose index `dmmc convert` made up, as AnnData wants one: it names nothing."""
 
 
 class Matrix(NamedTuple):
@@ -566,7 +566,7 @@ def _matrices(group: Any) -> Iterator[Any]:
 def find_index(group: Any, axis: str) -> Any | None:
     """The array with the names of rows ("obs") or columns ("var") of an AnnData store, if it has them."""
     frame = group.get(axis)
-    if frame is None or _kind(frame) == "array" or frame.attrs.get(ROW_NUMBERS):
+    if frame is None or _kind(frame) == "array" or frame.attrs.get(MADE_UP):
         return None
     column = frame.get(frame.attrs.get("_index", "_index"))
     return None if column is None or _kind(column) != "array" else column

@@ -60,7 +60,7 @@ def summarise(dataset: Dataset, planes: Hyperplanes, labels: Array, *, images: b
     images : keep whole rows, to draw them
     """
     k = max(len(planes.W), 2)
-    rows = _sampled(dataset)
+    rows = _sampled(dataset, labels, k)
     sample = dataset.take(rows)
     f = np.asarray(sample @ planes.W.T) + (planes.b + planes.price)
     lead, of = margins(f), labels[rows]
@@ -93,11 +93,18 @@ def margins(f: Array) -> Array:
     return lead
 
 
-def _sampled(dataset: Dataset) -> Array:
-    """Numbers of rows at equal distances."""
+def _sampled(dataset: Dataset, labels: Array, k: int) -> Array:
+    """Numbers of rows at equal distances, and some more of clusters that few of them are in."""
     row_bytes = 8 * max(1, dataset.nnz // dataset.n_rows)
-    count = min(dataset.n_rows, SAMPLED, max(100, SAMPLE_BYTES // row_bytes))
-    return np.arange(count) * dataset.n_rows // count
+    rows = _spread(np.arange(dataset.n_rows), min(SAMPLED, max(100, SAMPLE_BYTES // row_bytes)))
+    rare = np.flatnonzero(np.bincount(labels[rows], minlength=k) < SHOWN)
+    return np.unique(np.concatenate([rows, *(_spread(np.flatnonzero(labels == c), SHOWN) for c in rare)]))
+
+
+def _spread(rows: Array, most: int) -> Array:
+    """At most so many of them, at equal distances."""
+    count = min(len(rows), most)
+    return rows[np.arange(count) * len(rows) // max(count, 1)]
 
 
 def _histogram(dataset: Dataset, planes: Hyperplanes, labels: Array, top: float, k: int) -> tuple[Array, Array]:

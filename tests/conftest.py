@@ -109,7 +109,7 @@ class Done(NamedTuple):
 
 
 class Commands:
-    """`dmmc` in processes of their own, forked from one that has imported everything: each is quick, none shares state."""
+    """`dmmc` in processes of their own, forked from one that has imported everything: each starts at once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -215,7 +215,7 @@ def test_a_refusal_does_not_depend_on_whether_progress_is_shown(cli: Any, bad: P
     assert done.code == 2
     *progress, last = done.stderr.splitlines()
     assert last.startswith("dmmc: ")
-    assert [json.loads(line)["phase"] for line in progress][0] == "read"
+    assert json.loads(progress[0]) == {"phase": "read"}
     assert not (bad / "out").exists()
 
 
@@ -546,12 +546,12 @@ def test_a_terminal_shows_one_live_line_with_everything_on_it(start: Start, long
     assert process.returncode == 0
     assert stdout.startswith("150000 rows in 5 clusters")
     lines = shown.decode().split("\r\x1b[K")
-    assert {re.sub(r".*? s ", "", line) for line in lines} >= {"read", "measure", "start", "label", "write"}
+    assert {"read", "measure", "start", "label", "write"} <= set(lines)
     passes = [line for line in lines if "pass" in line and line.count("\n") == 0]
     assert len(passes) > 2
     for line in passes:
         assert re.fullmatch(
-            r"\d+ s search  pass \d+  objective \S+  gap \S+  [\d.]+[kMG]? rows/s  at most \d+ (s|min|h) left", line
+            r"search  pass \d+  objective \S+  gap \S+  [\d.]+[kMG]? rows/s  < \d+ (s|min|h|d) left", line
         )
         assert len(line) < 80
     assert "dmmc: note: stopped by max_seconds" in lines[-1]
@@ -585,7 +585,7 @@ def test_help_names_every_command_and_needs_no_numba(cli: Any) -> None:
     for name in ("convert", "demo", "fit", "info", "methods", "predict", "report", "score"):
         assert re.search(rf"^  {name} ", done.stdout, flags=re.MULTILINE)
         assert cli(name, "--help").code == 0
-    code = "import sys, dmmc.cli; print([name for name in ('numpy', 'numba', 'sklearn', 'zarr') if name in sys.modules])"
+    code = "import sys, dmmc.cli; print([name for name in ('numpy', 'numba', 'zarr') if name in sys.modules])"
     printed = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -33,7 +33,7 @@ from dmmc.data import open_dataset
 pytestmark = pytest.mark.filterwarnings("ignore:Writing zarr v2", "ignore:zarr v3 autosharding", "ignore:Consolidated")
 
 quickly = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 
@@ -269,7 +269,7 @@ def test_any_csv_comes_back_with_and_without_pyarrow(tmp_path, small, rows, sepa
         ("x,7\n3,4\n", ["line 1", "column 1", "'x'"]),
         ("a,b\n", ["header", "no rows"]),
         ("\n \n", ["empty"]),
-        ("one\ntwo\n", ["column", "text"]),
+        ("one\ntwo\n", ["line 2", "column 1", "'two'"]),
         ('a,b\n"1,2\n', ["line 2"]),
         (b"a,b\nr\xff,1\n", ["line 2", "UTF-8"]),
         (b"a,b\n1,\x002\n", ["not text"]),
@@ -754,8 +754,10 @@ def test_a_missing_file_a_folder_and_a_target_without_a_folder_are_refused(tmp_p
     ):
         with pytest.raises(InputError, match=words):
             convert(source, target)
-    with pytest.raises(InputError, match="chunk_rows is 0"):
-        convert(tmp_path / "rows.csv", tmp_path / "out.zarr", chunk_rows=0)
+    for chunk_rows, words in ((0, "chunk_rows is 0"), (10**12, "too large")):
+        with pytest.raises(InputError, match=words):
+            convert(tmp_path / "rows.csv", tmp_path / "out.zarr", chunk_rows=chunk_rows)
+    assert os.listdir(tmp_path) == ["rows.csv"]
 
 
 def test_an_existing_target_is_refused_and_replaced_only_when_the_new_one_is_complete(tmp_path):
@@ -782,6 +784,10 @@ def test_overwriting_never_deletes_what_is_not_a_store(tmp_path):
         with pytest.raises(InputError, match="is not a zarr store"):
             convert(path, target, overwrite=True)
     assert (folder / "holiday.jpg").read_bytes() == b"precious"
+    convert(path, tmp_path / "out.zarr")
+    inside = written(tmp_path / "out.zarr", "1,2\n")
+    with pytest.raises(InputError, match="is inside"):
+        convert(inside, tmp_path / "out.zarr", overwrite=True)
     (tmp_path / "empty").mkdir()
     convert(path, tmp_path / "empty", overwrite=True)
     assert open_dataset(tmp_path / "empty").n_rows == 1
@@ -815,6 +821,19 @@ def test_a_full_disk_is_an_os_error_and_leaves_the_old_store_alone(tmp_path):
     assert done.stdout.strip() == str(errno.EFBIG)
     assert np.array_equal(numbers(open_dataset(target)), [[1, 2]])
     assert sorted(os.listdir(tmp_path)) == ["big.npy", "out.zarr", "rows.csv"]
+
+
+def test_of_two_conversions_to_one_target_the_second_leaves_the_first_alone(tmp_path):
+    target = tmp_path / "out.zarr"
+    first, second = written(tmp_path, "1,2\n", "first.csv"), written(tmp_path, "3,4\n", "second.csv")
+
+    def meanwhile(event: dict[str, Any]) -> None:
+        convert(first, target)
+
+    with pytest.raises(InputError, match="by someone else"):
+        convert(second, target, progress=meanwhile)
+    assert np.array_equal(numbers(open_dataset(target)), [[1, 2]])
+    assert leftovers(tmp_path) == []
 
 
 def test_progress_tells_rows_and_how_much_of_the_file_was_read(tmp_path, small):

@@ -269,7 +269,7 @@ def test_runs_share_passes_and_do_not_disturb_each_other() -> None:
     passes = []
     with watched(X, inside=True, wide=True) as small:
         oracle = small.solver.oracle
-        small.solver.oracle = lambda work, params: passes.append(work) or oracle(work, params)  # type: ignore[func-returns-value]
+        small.solver.oracle = lambda work, params: passes.append(work) or oracle(work, params)
         starts: list[Labelling] = [Drawn(0, run, 2) for run in range(4)]
         *_, together = small.steps(starts)
         shared = len(passes)
@@ -284,6 +284,7 @@ def test_runs_share_passes_and_do_not_disturb_each_other() -> None:
 # ------------------------------------------------------------------------------------- weights, and hard cases
 
 
+@pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
 @pytest.mark.parametrize("order", ["inside", "outside"])
 @pytest.mark.parametrize("k", [2, 3])
 def test_whole_number_weights_are_repetition(order: str, k: int) -> None:

@@ -137,7 +137,8 @@ def test_sparse_sources_give_the_same_bits(tmp_path: Path) -> None:
         group.create_array(part, data=getattr(rows, part), chunks=(333,))
     sources = [csr_matrix(X), rows.tocsc(), rows.tocoo(), group, str(tmp_path / "csr.zarr"), sparse.COO(X)]
     sources += [
-        da.from_array(X, chunks=(170, 24)).map_blocks(kind, dtype=X.dtype) for kind in (csr_array, sparse.COO.from_numpy)
+        da.from_array(X, chunks=(170, 24)).map_blocks(kind, dtype=X.dtype)
+        for kind in (csr_array, sparse.COO.from_numpy)
     ]
     for source in sources:
         assert bits(CuttingPlaneMMC(3, random_state=0, n_jobs=2).fit(source)) == bits(plain)
@@ -185,15 +186,18 @@ def test_fits_of_sparse_and_dense_rows_agree(k: int, load: Load) -> None:
 # ------------------------------------------------------------------------------------------------------- labels
 
 
+@pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("dtype", ["u1", "f4", "f8"])
+@pytest.mark.parametrize("dtype", ["u1", "f4", "f8", "csr"])
 @pytest.mark.parametrize("k", [2, 5])
 def test_labels_are_what_predict_gives_however_rows_come(k: int, dtype: str) -> None:
-    X = blobs(dtype=dtype)
+    X: Any = csr_array(blobs()) if dtype == "csr" else blobs(dtype=dtype)
     model = CuttingPlaneMMC(k, random_state=0, n_init=2).fit(X)
     assert model.labels_.dtype == np.int32
     np.testing.assert_array_equal(model.labels_, model.predict(X))
-    np.testing.assert_array_equal(model.labels_, np.concatenate([model.predict(X[i : i + 7]) for i in range(0, 900, 7)]))
+    np.testing.assert_array_equal(
+        model.labels_, np.concatenate([model.predict(X[i : i + 7]) for i in range(0, 900, 7)])
+    )
     np.testing.assert_array_equal(model.labels_[::-1], model.predict(X[::-1]))
     np.testing.assert_array_equal(CuttingPlaneMMC(k, random_state=0, n_init=2).fit_predict(X), model.labels_)
 
@@ -347,7 +351,7 @@ def test_the_history_has_a_line_a_pass_and_its_objective_never_rises(k: int, ord
 
 
 def test_callbacks_are_called_as_it_happens_and_may_stop_a_fit() -> None:
-    class Enough(Exception):
+    class EnoughError(Exception):
         pass
 
     heard: list[int] = []
@@ -355,9 +359,9 @@ def test_callbacks_are_called_as_it_happens_and_may_stop_a_fit() -> None:
     def stop(line: dict[str, Any]) -> None:
         heard.append(line["iteration"])
         if line["iteration"] == 3:
-            raise Enough
+            raise EnoughError
 
-    with pytest.raises(Enough):
+    with pytest.raises(EnoughError):
         CuttingPlaneMMC(3, random_state=0, callbacks=[heard.append, stop]).fit(blobs())
     assert heard[-1] == 3
 

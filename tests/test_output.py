@@ -146,7 +146,7 @@ def test_the_history_can_be_followed_while_it_is_written(
 
 
 def test_row_ids_of_a_frame_are_in_labels_csv(rows: Any, tmp_path: Path) -> None:
-    ids = [f"row {i}, \"quoted\"\n=1+1 ü\ud800" for i in range(len(rows))]
+    ids = [f'row {i}, "quoted"\n=1+1 ü\ud800' for i in range(len(rows))]
     run = dmmc.fit(pd.DataFrame(rows, columns=list("abcd"), index=ids), 2, out=tmp_path / "out", **QUICK)
     with open(tmp_path / "out" / "labels.csv", newline="", encoding="utf-8") as file:
         header, *lines = csv.reader(file)
@@ -198,7 +198,7 @@ def test_a_saved_run_is_what_out_writes(rows: Any, tmp_path: Path) -> None:
 
 
 def test_numbers_of_numpy_as_parameters_do_not_cost_the_result(rows: Any, tmp_path: Path) -> None:
-    params: dict[str, Any] = {"C": np.float32(10), "balance": np.float64(0.1), "max_iter": np.int64(9), "n_init": np.int8(1)}
+    params: dict[str, Any] = {"C": np.float32(10), "max_iter": np.int64(9), "n_init": np.int8(1)}
     dmmc.fit(rows, np.int64(2), out=tmp_path / "out", **params)
     assert json.loads((tmp_path / "out" / "run.json").read_text())["parameters"]["C"] == 10
     assert dmmc.load(tmp_path / "out").get_params()["max_iter"] == 9
@@ -215,9 +215,7 @@ def test_a_page_that_cannot_be_made_does_not_cost_the_result(
     assert len(dmmc.load(tmp_path / "out").predict(rows)) == 60
 
 
-def test_without_plotly_everything_else_is_written(
-    rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_plotly_everything_else_is_written(rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "available", lambda: False)
     dmmc.fit(rows, 2, out=tmp_path / "out", **QUICK)
     assert names(tmp_path / "out") == ["history.jsonl", "labels.zarr", "model", "run.json", "summary"]

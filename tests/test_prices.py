@@ -54,9 +54,7 @@ def random_scores(seed: int, n: int, k: int, size: float = 1.0) -> tuple[Array, 
     size=st.sampled_from([0.01, 1.0, 100.0]),
     bounds=st.sampled_from([(0.1, np.inf), (0.5, 2.0), (0.9, 1.1), (0.0, 1.5)]),
 )
-def test_prices_bring_counts_within_bounds(
-    k: int, seed: int, n: int, size: float, bounds: tuple[float, float]
-) -> None:
+def test_prices_bring_counts_within_bounds(k: int, seed: int, n: int, size: float, bounds: tuple[float, float]) -> None:
     lowest = max(1, np.floor(bounds[0] * n / k)) / n
     highest = min(n, np.ceil(bounds[1] * n / k)) / n
     found, shares, passes_made = priced(*random_scores(seed, n, k, size), lowest, highest)
@@ -114,7 +112,10 @@ def test_equal_rows_cannot_be_parted_by_any_price() -> None:
 @pytest.mark.parametrize("k", [2, 3])
 def test_equal_sizes_can_be_asked_for(k: int, order: str) -> None:
     rng = np.random.default_rng(k)
-    X = rng.standard_normal((200, 4)) + 3.0 * rng.standard_normal((k, 4))[np.minimum(rng.integers(2 * k, size=200), k - 1)]
+    X = (
+        rng.standard_normal((200, 4))
+        + 3.0 * rng.standard_normal((k, 4))[np.minimum(rng.integers(2 * k, size=200), k - 1)]
+    )
     with pytest.warns(ClusteringWarning, match=r"count bound \(min_size=1, max_size=1\) is active"):
         model = CuttingPlaneMMC(k, min_size=1, max_size=1, order=order, random_state=0).fit(X)
     assert np.ptp(np.bincount(model.labels_, minlength=k)) <= 2
@@ -123,7 +124,7 @@ def test_equal_sizes_can_be_asked_for(k: int, order: str) -> None:
 
 
 def test_a_bound_that_is_not_active_is_not_mentioned(load: Load) -> None:
-    X, y = load("digits")
+    X, _ = load("digits")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = CuttingPlaneMMC(10, random_state=0).fit(X)

@@ -100,7 +100,7 @@ def convert(
         finally:
             reader.close()
         summary["bytes_on_disk"] = _size(work / "store")
-        _put(work, target)
+        _put(work, target, overwrite)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     summary.update(source=str(source), target=str(target), seconds=round(time.perf_counter() - begun, 3))
@@ -120,6 +120,8 @@ def _check(source: Path, target: Path, chunk_rows: int | None, overwrite: bool) 
         return
     if not overwrite:
         raise InputError(f"{target} exists: choose another name, or ask for it to be overwritten.")
+    if target.resolve() in source.resolve().parents:
+        raise InputError(f"{source} is inside {target}, which would be overwritten: choose another name.")
     store = target.is_dir() and not target.is_symlink()
     if not store or not (any((target / name).is_file() for name in STORE_FILES) or not any(target.iterdir())):
         raise InputError(f"{target} is not a zarr store: only such a one is overwritten, choose another name.")
@@ -139,10 +141,12 @@ def _write(
     return writer.finish(work / "store")
 
 
-def _put(work: Path, target: Path) -> None:
+def _put(work: Path, target: Path, overwrite: bool) -> None:
     """Move the store to its place; an older one goes only when the new one is there."""
     old = work / "old"
     if target.exists():
+        if not overwrite:
+            raise InputError(f"{target} was made by someone else in the meantime: choose another name.")
         target.rename(old)
     try:
         (work / "store").rename(target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -14,10 +15,23 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.convert.reading import PIECE_BYTES, Bytes, Piece, Reader, first_line, removed, rows_at_once, rows_of_columns
+from dmmc.convert.reading import (
+    PIECE_BYTES,
+    Bytes,
+    Piece,
+    Reader,
+    damage_named,
+    first_line,
+    removed,
+    rows_at_once,
+    rows_of_columns,
+)
 from dmmc.data import Csr
 from dmmc.errors import InputError
 from dmmc.sources import as_numbers, check_shape, memory_dtype
+
+ZIP_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError, KeyError)
+"""What zipfile raises over a damaged file."""
 
 
 class Npy(NamedTuple):
@@ -46,7 +60,7 @@ def read_npy_header(file: IO[bytes], name: str) -> Npy:
         header = Npy(*versions[version](file))
     except InputError:
         raise
-    except (ValueError, EOFError) as error:
+    except Exception as error:  # numpy raises many kinds over a damaged header
         raise InputError(f"{name} has no readable npy header ({first_line(error)}): get the file again.") from error
     if header.dtype.hasobject:
         raise InputError(f"{name} holds pickled Python objects, which may run code and are never read: save numbers.")
@@ -60,7 +74,7 @@ class Stacked(Reader):
         """Say of which shape the array is."""
         if len(shape) > 2:
             self.image_shape = shape[1:]
-            shape = (shape[0], int(np.prod(shape[1:], dtype=np.int64)))
+            shape = (shape[0], math.prod([int(size) for size in shape[1:]]))
         check_shape(shape, f"{name} of shape {shape}")
         self.n_rows, self.n_features = shape
         self.rows_read = 0
@@ -126,13 +140,16 @@ class Member:
 
     def __init__(self, archive: zipfile.ZipFile, key: str, name: str) -> None:
         self.name = f"{name}[{key!r}]"
-        with _zip_damage_named(self.name):
-            self._file = archive.open(key if key in archive.namelist() else key + ".npy")
+        with damage_named(self.name, *ZIP_DAMAGE):
+            entry = archive.getinfo(key if key in archive.namelist() else key + ".npy")
+            self._file = archive.open(entry)
             self.header = read_npy_header(self._file, self.name)
+        if entry.file_size < self.header.nbytes:
+            raise InputError(f"{self.name} is truncated: its header promises more than is there, get the file again.")
 
     def read(self, size: int) -> bytes:
         """The next `size` bytes."""
-        with _zip_damage_named(self.name):
+        with damage_named(self.name, *ZIP_DAMAGE):
             data = self._file.read(size)
         if len(data) < size:
             raise InputError(f"{self.name} is truncated: {size - len(data)} bytes are missing, get the file again.")
@@ -149,25 +166,13 @@ class Member:
         return np.frombuffer(self.read(self.header.nbytes), dtype)
 
 
-class _zip_damage_named:  # noqa: N801 - reads as a phrase in a with statement
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, zipfile.BadZipFile | zlib.error | EOFError | NotImplementedError | RuntimeError):
-            raise InputError(f"{self.name} cannot be unzipped ({first_line(error)}): get the file again.") from error
-
-
 class NpzFile(Stacked):
     """One array of an npz file, or the parts of a CSR matrix as `scipy.sparse.save_npz` writes them."""
 
     def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
         super().__init__(path, key, scratch)
         with ExitStack() as stack:
-            with _zip_damage_named(self.name):
+            with damage_named(self.name, *ZIP_DAMAGE):
                 self._archive = stack.enter_context(zipfile.ZipFile(path))
             keys = [member.removesuffix(".npy") for member in self._archive.namelist() if member.endswith(".npy")]
             self.sparse = key is None and {"data", "indices", "indptr", "shape"} <= set(keys)

@@ -44,10 +44,14 @@ def one_a_line(text: bytes, *, blank: bool) -> NDArray[np.float64] | None:
     ndarray of float64, or None
         NaN where a number is missing.
     """
+    if not (text if blank else text.strip()):
+        return np.empty(0)
     if b"\r" in text or b'"' in text or b"," in text:
         return None
     csv = arrow_csv()
-    return _by_python(text, blank) if csv is None else _by_arrow(csv, text, blank)
+    values = None if csv is None else _by_arrow(csv, text, blank)
+    # Python knows some more ways to write a number, such as +1
+    return _by_python(text, blank) if values is None else values
 
 
 def _by_arrow(csv: Any, text: bytes, blank: bool) -> NDArray[np.float64] | None:

@@ -11,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.convert.arrays import check_csr, csr_bands, csr_piece
-from dmmc.convert.reading import Piece, Reader, first_line, optional, rows_at_once
+from dmmc.convert.reading import Piece, Reader, damage_named, optional, rows_at_once
 from dmmc.errors import InputError
 from dmmc.sources import as_numbers, check_shape, memory_dtype
+
+DAMAGE = (OSError, KeyError, RuntimeError, ValueError, TypeError)
+"""What h5py raises over a damaged file."""
 
 
 class H5ad(Reader):
@@ -22,13 +25,8 @@ class H5ad(Reader):
     def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
         super().__init__(path, key, scratch)
         h5py = optional("h5py", self.name)
-        with ExitStack() as stack:
-            try:
-                self._file = stack.enter_context(h5py.File(path, "r"))
-            except OSError as error:
-                raise InputError(
-                    f"{self.name} is not an h5ad file that can be read ({error}): get it again."
-                ) from error
+        with ExitStack() as stack, damage_named(self.name, *DAMAGE):
+            self._file = stack.enter_context(h5py.File(path, "r"))
             self._h5py = h5py
             self._matrix = self._found(key or "X")
             self._open_matrix()
@@ -96,7 +94,7 @@ class H5ad(Reader):
         """All rows."""
         for first, last, piece in self._sparse() if self.sparse else self._dense():
             self._rows_read = last
-            yield piece if self._ids is None else piece._replace(ids=_texts(self._ids[first:last]))
+            yield piece if self._ids is None else piece._replace(ids=_texts(self._read(self._ids, first, last)))
 
     def _dense(self) -> Iterator[tuple[int, int, Piece]]:
         node = self._matrix
@@ -109,8 +107,9 @@ class H5ad(Reader):
             yield first, last, Piece(as_numbers(self._read(node, first, last), self.name))
 
     def _sparse(self) -> Iterator[tuple[int, int, Piece]]:
-        data, columns = self._matrix["data"], self._matrix["indices"]
-        indptr = np.asarray(self._matrix["indptr"][:]).astype(np.int64)
+        with damage_named(self.name, *DAMAGE):
+            data, columns, starts = (self._matrix[part] for part in ("data", "indices", "indptr"))
+        indptr = self._read(starts, 0, self.n_rows + 1).astype(np.int64)
         check_csr(indptr, self.n_rows, (data.shape, columns.shape), columns.dtype, self.name)
         for first, last in csr_bands(indptr, data.dtype.itemsize):
             a, b = int(indptr[first]), int(indptr[last])
@@ -119,10 +118,8 @@ class H5ad(Reader):
             yield first, last, csr_piece(values, places, indptr[first : last + 1], self.n_features, first, self.name)
 
     def _read(self, node: Any, start: int, stop: int) -> NDArray[Any]:
-        try:
+        with damage_named(self.name, *DAMAGE):
             return np.asarray(node[start:stop])
-        except OSError as error:
-            raise InputError(f"{self.name}{node.name} is damaged ({first_line(error)}): get the file again.") from error
 
     def fraction(self) -> float:
         """How many of the rows have been read."""

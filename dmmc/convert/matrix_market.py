@@ -64,10 +64,11 @@ class MatrixMarket(Reader):
         self._blocks = chain([rest], self._blocks)
         self.sparse = self._header.sparse
         self.n_features = self._header.n_columns
+        self._given = 0.0
 
     def fraction(self) -> float:
-        """How much of the file has been read; about half of the time goes into what follows."""
-        return self._source.fraction() / 2
+        """How far this is: reading the file is one half, giving out its rows the other."""
+        return (self._source.fraction() + self._given) / 2
 
     def close(self) -> None:
         """Close the file."""
@@ -251,6 +252,7 @@ class MatrixMarket(Reader):
         for b in range(len(bands) - 1):
             top, n_rows = int(bands[b]), int(bands[b + 1] - bands[b])
             records = _read(file, header.record, int(before[b]), int(before[b + 1]))
+            self._given = (b + 1) / (len(bands) - 1)
             rows, columns, values = records["row"] - top, records["column"], np.ascontiguousarray(records["value"])
             if header.sparse:
                 matrix = coo_array((values, (rows, columns)), shape=(n_rows, header.n_columns)).tocsr()

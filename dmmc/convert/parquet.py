@@ -14,7 +14,7 @@ from dmmc.convert.reading import (
     PIECE_BYTES,
     Piece,
     Reader,
-    first_line,
+    damage_named,
     optional,
     removed,
     rows_at_once,
@@ -42,12 +42,14 @@ class Parquet(Reader):
         self.refuse_key()
         self._arrow = optional("pyarrow", self.name)
         parquet = optional("pyarrow.parquet", self.name)
-        try:
+        self._damage = (self._arrow.ArrowException, OSError, ValueError, KeyError)
+        with damage_named(self.name, *self._damage):
             # without buffering ahead, whole row groups are never in memory
             self._file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**18)
-            schema = self._file.schema_arrow
-        except self._arrow.ArrowException as error:
-            raise InputError(f"{self.name} is not a parquet file that can be read ({error}): get it again.") from error
+            self._open()
+
+    def _open(self) -> None:
+        schema = self._file.schema_arrow
         self.n_rows = self._file.metadata.num_rows
         self._rows_read = 0
         self._ids, self._columns = self._sorted_out(schema)
@@ -76,9 +78,7 @@ class Parquet(Reader):
                 )
         if len(texts) > 1:
             listed = ", ".join(repr(schema.names[place]) for place in texts)
-            raise InputError(
-                f"{self.name} has {len(texts)} columns that are no numbers, {listed}: one, the row ids, may be."
-            )
+            raise InputError(f"{self.name} has {len(texts)} columns of text, {listed}: only one, of row ids, may be.")
         if not numbers:
             raise InputError(f"{self.name} has no column of numbers: nothing to convert.")
         return (texts[0] if texts else None), numbers
@@ -100,12 +100,14 @@ class Parquet(Reader):
     def _batches(self, group: int, columns: list[int], step: int) -> Iterator[Any]:
         names = self._file.schema_arrow.names
         wanted = [names[column] for column in columns]
-        try:
-            yield from self._file.iter_batches(batch_size=step, row_groups=[group], columns=wanted, use_threads=False)
-        except (self._arrow.ArrowException, OSError) as error:
-            raise InputError(
-                f"{self.name} cannot be read after row {self._rows_read} ({first_line(error)}): get the file again."
-            ) from error
+        with damage_named(self.name, *self._damage):
+            batches = self._file.iter_batches(batch_size=step, row_groups=[group], columns=wanted, use_threads=False)
+        while True:
+            with damage_named(self.name, *self._damage):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
 
     def _by_rows(self, group: int) -> Iterator[Piece]:
         """Rows of a group, all columns at once: each column of it in use takes some 2.5 MB."""
@@ -117,7 +119,7 @@ class Parquet(Reader):
             rows = np.empty((batch.num_rows, self.n_features), self._dtype_with(missing))
             for j, column in enumerate(columns):
                 rows[:, j] = self._numbers(column)
-            yield Piece(rows, None if self._ids is None else _ids_of(batch.column(names[self._ids])))
+            yield Piece(rows, None if self._ids is None else self._texts(batch.column(names[self._ids])))
 
     def _is_large(self, group: int) -> bool:
         """Whether a row group has too many columns to read them all at once, and says where numbers are missing."""
@@ -161,7 +163,11 @@ class Parquet(Reader):
     def _names(self, group: int) -> Iterator[str]:
         if self._ids is not None:
             for batch in self._batches(group, [self._ids], 2**16):
-                yield from _ids_of(batch.column(0))
+                yield from self._texts(batch.column(0))
+
+    def _texts(self, column: Any) -> list[str]:
+        with damage_named(self.name, *self._damage):
+            return [str(value) for value in column.to_pylist()]
 
     def _dtype_with(self, missing: bool) -> np.dtype[Any]:
         return np.result_type(self._dtype, np.float64) if missing and self._dtype.kind != "f" else self._dtype
@@ -184,10 +190,6 @@ class Parquet(Reader):
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-
-def _ids_of(column: Any) -> list[str]:
-    return [str(value) for value in column.to_pylist()]
 
 
 def _is_number(types: Any, kind: Any) -> bool:

@@ -6,7 +6,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -24,6 +24,8 @@ TEXT_BYTES = 2 * MIB
 """Text is parsed in blocks of about this size: a few of them, and their numbers, are in memory at once."""
 
 LONGEST_LINE = 64 * MIB
+
+GZIP_DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 class Piece(NamedTuple):
@@ -101,14 +103,14 @@ class Bytes:
 
     def read(self, size: int) -> bytes:
         """The next `size` bytes, or what is left."""
-        with damage_named(self.name):
+        with damage_named(self.name, *GZIP_DAMAGE):
             return self._stream.read(size)
 
     def exactly(self, size: int, what: str) -> bytes:
         """The next `size` bytes; a file that ends before is refused."""
         parts, missing = [], size
         while missing:
-            part = self.read(missing)
+            part = self.read(min(missing, PIECE_BYTES))
             if not part:
                 raise InputError(
                     f"{self.name} is truncated: {what} ends {missing} bytes too early, get the file again."
@@ -127,20 +129,16 @@ class Bytes:
         self._raw.close()
 
 
-class damage_named:  # noqa: N801 - reads as a phrase in a with statement
-    """Turns what gzip says of a damaged file into an `InputError`; errors of the disk itself pass."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, EOFError):
-            raise InputError(f"{self.name} is truncated: its gzip stream ends too early, get it again.") from error
-        if isinstance(error, gzip.BadGzipFile | zlib.error):
-            raise InputError(f"{self.name} is a damaged gzip file ({error}): get the file again.") from error
+@contextmanager
+def damage_named(name: str, *kinds: type[BaseException]) -> Iterator[None]:
+    """Turn errors of these kinds, which a library raises over a damaged file, into an `InputError`."""
+    try:
+        yield
+    except InputError:
+        raise
+    except kinds as error:
+        said = first_line(error) or type(error).__name__
+        raise InputError(f"{name} is truncated or damaged ({said}): get the file again.") from error
 
 
 class Lines(NamedTuple):

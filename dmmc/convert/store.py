@@ -5,6 +5,7 @@ Every chunk is written, also one of zeros, and ends in a checksum: what is lost 
 
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 from dmmc.convert.reading import Piece, Reader
 from dmmc.data import MIB, Csr
 from dmmc.errors import InputError
-from dmmc.sources import ROW_NUMBERS
+from dmmc.sources import MADE_UP
 
 CHUNK_BYTES = 8 * MIB
+LARGEST_CHUNK = 2**31 - 2**16
 STRINGS_A_CHUNK = 65_536
 
 ANNDATA = {"encoding-type": "anndata", "encoding-version": "0.1.0"}
@@ -62,7 +64,7 @@ class Growing:
     @property
     def nbytes(self) -> int:
         """Bytes of the numbers so far, in memory."""
-        return len(self) * int(np.prod(self._buffer.shape[1:], dtype=np.int64)) * self.dtype.itemsize
+        return len(self) * math.prod(self._buffer.shape[1:]) * self.dtype.itemsize
 
     def append(self, values: NDArray[Any]) -> None:
         """Add rows; the dtype widens as numpy promotes, and what is on disk is written again."""
@@ -96,10 +98,15 @@ class Growing:
         return int(self._array.chunks[0])
 
     def _begin(self, dtype: np.dtype[Any], width: tuple[int, ...]) -> None:
+        row_bytes = max(1, math.prod(width) * dtype.itemsize)
         rows = self._wanted_rows
         if rows is None:
-            row_bytes = max(1, int(np.prod(width, dtype=np.int64)) * dtype.itemsize)
             rows = STRINGS_A_CHUNK if dtype.kind == "T" else max(1, CHUNK_BYTES // row_bytes)
+        if rows * row_bytes > LARGEST_CHUNK:
+            raise InputError(
+                f"a chunk of {rows} rows of {row_bytes} bytes is too large: {LARGEST_CHUNK} bytes are the most "
+                "that the compressor takes."
+            )
         self._buffer = np.empty((rows, *width), dtype)
         self._begun = True
 
@@ -193,11 +200,8 @@ class Writer:
         if annotated:
             _group(store, ANNDATA)
         chunk_rows = self._matrix(store / "X" if annotated else store, n_features)
-        if reader.has_ids or reader.has_labels:
-            self._rows_frame(store / "obs")
-        if reader.feature_names is not None:
-            _group(store / "var", FRAME | {"column-order": []})
-            self._index(store / "var" / "_index", reader.feature_names)
+        if annotated:
+            self._frames(store)
         size = self._values.nbytes + (self._columns.nbytes + self._indptr.nbytes if reader.sparse else 0)
         return {
             "rows": self.n_rows,
@@ -225,22 +229,28 @@ class Writer:
             growing.finish(where / part, ARRAY)
         return 0
 
-    def _rows_frame(self, where: Path) -> None:
+    def _frames(self, store: Path) -> None:
+        """Obs and var: names of rows and of columns, and the labels of rows."""
         reader = self.reader
-        made_up = {} if reader.has_ids else {ROW_NUMBERS: True}
-        _group(where, FRAME | made_up | {"column-order": ["label"] if reader.has_labels else []})
+        columns = ["label"] if reader.has_labels else []
+        self._frame(store / "obs", self._ids if reader.has_ids else None, self.n_rows, columns)
         if reader.has_labels:
-            self._labels.finish(where / "label", ARRAY)
-        if not reader.has_ids:
-            for start in range(0, self.n_rows, STRINGS_A_CHUNK):
-                stop = min(start + STRINGS_A_CHUNK, self.n_rows)
-                self._ids.append(np.arange(start, stop).astype(np.dtypes.StringDType()))
-        self._ids.finish(where / "_index", STRINGS)
+            self._labels.finish(store / "obs" / "label", ARRAY)
+        names = None
+        if reader.feature_names is not None:
+            names = Growing(self._scratch, "names")
+            names.append(_strings(reader.feature_names))
+        self._frame(store / "var", names, reader.n_features, [])
 
-    def _index(self, where: Path, names: list[str]) -> None:
-        growing = Growing(self._scratch, "names")
-        growing.append(_strings(names))
-        growing.finish(where, STRINGS)
+    def _frame(self, where: Path, names: Growing | None, length: int, columns: list[str]) -> None:
+        """A frame as AnnData wants it, which is never without an index: numbers where there are no names."""
+        _group(where, FRAME | ({MADE_UP: True} if names is None else {}) | {"column-order": columns})
+        if names is None:
+            names = Growing(self._scratch, f"numbers of {where.name}")
+            for start in range(0, length, STRINGS_A_CHUNK):
+                numbers = np.arange(start, min(start + STRINGS_A_CHUNK, length))
+                names.append(numbers.astype(np.dtypes.StringDType()))
+        names.finish(where / "_index", STRINGS)
 
 
 def _strings(values: list[str]) -> NDArray[Any]:

@@ -50,14 +50,14 @@ def weighted(dataset: Dataset, sample_weight: ArrayLike | None) -> Dataset:
     if sample_weight is None:
         return dataset
     try:
-        weight = np.asarray(sample_weight)
-        weight = np.broadcast_to(weight, dataset.n_rows) if weight.ndim == 0 else weight
-        real = weight.dtype.kind in "biuf" or np.isrealobj(weight)
-        weight = weight.astype(np.float64)
+        given = np.asarray(sample_weight)
+        weight = None if given.dtype.kind == "c" else given.astype(np.float64)
     except (TypeError, ValueError):
-        real = False
-    if not real:
+        weight = None
+    if weight is None:
         raise InputError(f"sample_weight is not made of numbers; one for each of {dataset.n_rows} rows is wanted.")
+    if weight.ndim == 0:
+        weight = np.full(dataset.n_rows, float(weight))
     if weight.shape != (dataset.n_rows,):
         raise InputError(
             f"sample_weight has shape {weight.shape}; one weight for each of the {dataset.n_rows} rows is wanted."

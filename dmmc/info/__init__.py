@@ -165,7 +165,7 @@ def _describe_zarr(found: dict[str, Any], root: Any, store: str, component: str 
         problems += _csr_problems(matrix.node, matrix.name, shape)
     else:
         _describe_array(found, matrix.node)
-        problems += _array_problems(matrix.node, matrix.name)
+        problems += _array_problems(matrix.node, matrix.name) + _chunk_problems(matrix.node, matrix.name)
     for axis, index in indices.items():
         if index is not None:
             problems += _index_problems(index, f"{store}/{index.path}", found["shape"][axis == "var"])
@@ -212,7 +212,6 @@ def _array_problems(array: Any, name: str) -> list[str]:
         memory_dtype(array.dtype, name)
     except InputError as error:
         problems.append(str(error))
-    problems += _chunk_problems(array, name)
     chunk_bytes = math.prod(array.shards or array.chunks) * array.dtype.itemsize
     total = math.prod(array.shape) * array.dtype.itemsize
     if chunk_bytes < SMALL_CHUNK and total > 1000 * chunk_bytes:
@@ -229,7 +228,7 @@ def _chunk_problems(array: Any, name: str, indptr: NDArray[np.int64] | None = No
 
 
 def _csr_problems(group: Any, name: str, shape: tuple[int, int]) -> list[str]:
-    problems = []
+    problems: list[str] = []
     data, indices, indptr = group["data"], group["indices"], group["indptr"]
     if indptr.shape != (shape[0] + 1,):
         problems.append(f"{name}: indptr of shape {indptr.shape} does not fit {shape[0]} rows.")
@@ -243,7 +242,7 @@ def _csr_problems(group: Any, name: str, shape: tuple[int, int]) -> list[str]:
             # only now are the beginnings of rows worth reading: to name the rows
             starts = None if lost or problems else np.asarray(indptr[:]).astype(np.int64)
             lost += _chunk_problems(array, f"{name}/{part}", starts)
-    return problems + lost + [sentence for sentence in _array_problems(data, f"{name}/data") if sentence not in lost]
+    return problems + lost + _array_problems(data, f"{name}/data")
 
 
 def _index_problems(index: Any, name: str, length: int) -> list[str]:

@@ -80,7 +80,7 @@ class Run(NamedTuple):
     relabel: bool = False
     """Whether the next pass takes labels again."""
     seen: float = np.inf
-    """What the history shows: the lowest J seen, and before labels are first taken again, J_y of the labels y at hand."""
+    """What the history shows: the lowest J seen; before labels are first taken again, J_y of the labels at hand."""
     opened: float = np.inf
     """Outside: J where this round's labels were taken. Inside: the master's value before the last labels."""
     bound: float = -np.inf
