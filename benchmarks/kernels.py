@@ -1,9 +1,11 @@
 """One pass over the data (scores, losses, weighted sums) against what the machine can do. One thread.
 
-Times are the least of several rounds, each of which does everything that is compared once. JSON: `benchmark`, `small`,
-`machine`, `lines` (a list of `name`, `ratio`, `most` / `least` / `aim` or null, `verdict`, `detail`) and `measured`
-(`share_inside`, `share_from`, `milliseconds` by data set and pass, `read_gb_per_second`). Timings are not pass or fail:
-the exit code is 0.
+Times are the least of several rounds, each of which does everything that is compared once; rounds during which other
+programs were at work are run again (`--patience`), and `machine.disturbed` counts those that were kept all the same.
+
+JSON: `benchmark`, `small`, `machine`, `lines` (a list of `name`, `ratio`, `most` / `least` / `aim` or null, `verdict`,
+`detail`) and `measured` (`share_inside`, `share_from`, `rounds`, `milliseconds` by data set and pass,
+`read_gb_per_second`). Timings are not pass or fail: the exit code is 0.
 """
 
 from __future__ import annotations

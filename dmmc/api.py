@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from dmmc.errors import ClusteringWarning, InputError
 from dmmc.estimators import CuttingPlaneMMC
 from dmmc.output import Out
 from dmmc.result import check_image_shape
+from dmmc.sources import find_matrix, opened
 from dmmc.summary import summarise
 
 Array = NDArray[Any]
@@ -47,10 +49,13 @@ class Run:
     info : what `run.json` holds: parameters, versions, data, timings, warnings
     """
 
-    def __init__(self, model: CuttingPlaneMMC, dataset: Dataset, info: dict[str, Any]) -> None:
+    def __init__(
+        self, model: CuttingPlaneMMC, dataset: Dataset, info: dict[str, Any], image_shape: tuple[int, ...] | None
+    ) -> None:
         self.model = model
         self.info = info
         self._dataset = dataset
+        self._image_shape = image_shape
 
     @property
     def labels(self) -> NDArray[np.int32]:
@@ -74,7 +79,7 @@ class Run:
         with Out(path, overwrite=overwrite) as out:
             for line in self.history:
                 out.log(line)
-            self._finish(out, scores, image_shape)
+            self._finish(out, scores, image_shape or self._image_shape)
         return Path(path)
 
     def _finish(self, out: Out, scores: bool, image_shape: tuple[int, ...] | None) -> None:
@@ -136,7 +141,7 @@ def fit(
     random_state : the seed
     progress : called with a dict when a phase begins and after each pass
     scores : with `out`, write the decision values too
-    image_shape : rows are images of this shape; the report shows them
+    image_shape : rows are images of this shape; the report shows them. A store that `dmmc convert` made knows it
     command : what to name in run.json and the report as the command that made them
     constraints, scheduler, workers, security, resume : not in this version yet
     **params : parameters of the method's estimator, such as C or n_init
@@ -166,6 +171,7 @@ def fit(
         watch({"phase": "read"})
         dataset = _opened(source, component, n_jobs)
         check_image_shape(image_shape, dataset.n_features)
+        image_shape = image_shape or _noted_shape(source, component, dataset.n_features)
         watch.n_rows = dataset.n_rows
         model.watch(watch)
         try:
@@ -173,7 +179,7 @@ def fit(
         finally:
             model.watch(None)
         watch({"phase": "write" if folder is not None else "done"})
-        run = Run(model, dataset, {})
+        run = Run(model, dataset, {}, image_shape)
         run.info.update(
             method=method,
             command=command or "dmmc.fit(...) in Python",
@@ -258,6 +264,16 @@ def _opened(source: Any, component: str | None, n_jobs: int | None) -> Dataset:
         if names is not None and len(names) != count:
             raise InputError(f"{dataset.name} has {len(names)} {what}, but {count} are wanted.")
     return dataset
+
+
+def _noted_shape(source: Any, component: str | None, n_features: int) -> tuple[int, ...] | None:
+    """Shape of the images that the rows of a store were, if its attributes say so."""
+    if not isinstance(source, str | Path):
+        return None
+    with opened(str(source)) as node:
+        shape = find_matrix(node, str(source), component).node.attrs.get("image_shape")
+    whole = isinstance(shape, list) and 2 <= len(shape) <= 3 and all(isinstance(side, int) for side in shape)
+    return tuple(shape) if whole and min(shape) > 0 and math.prod(shape) == n_features else None
 
 
 def _model(method: Any, n_clusters: int, params: Mapping[str, Any]) -> CuttingPlaneMMC:

@@ -1,4 +1,15 @@
-"""What a result folder holds, written and read back (INTERFACE.md, "What -o OUT holds")."""
+"""What a result folder holds, written and read back.
+
+`run.json` is one object:
+
+- ``method``, ``command``, ``parameters``, ``seed``: what was asked for; ``choices``: what was chosen for it, how the
+  search ended, and whether prices of count bounds were folded into the biases
+- ``data``: name, shape, dtype and fingerprint of the rows
+- ``sizes``, ``objective``, ``gap``, ``passes``, ``warnings``: what came out
+- ``started``, ``timings`` (seconds of each phase up to the labels), ``peak_memory_mb``, ``versions``: how and where
+
+What JSON cannot say (infinity, not a number) is null.
+"""
 
 from __future__ import annotations
 

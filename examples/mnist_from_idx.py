@@ -32,9 +32,8 @@ def small_idx_files(folder: Path) -> tuple[Path, Path]:
 
 def labels_from_idx(path: Path) -> np.ndarray:
     """Labels follow a header of eight bytes."""
-    opened = gzip.open(path) if path.suffix == ".gz" else open(path, "rb")
-    with opened as file:
-        return np.frombuffer(file.read()[8:], np.uint8)
+    data = path.read_bytes()
+    return np.frombuffer(gzip.decompress(data) if path.suffix == ".gz" else data, np.uint8, offset=8)
 
 
 def main() -> None:

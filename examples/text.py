@@ -1,7 +1,7 @@
 """Cluster texts: tf-idf stays sparse from the vectoriser to the clusters.
 
-    python examples/text.py FOLDER -k 4      one document a .txt file
-    python examples/text.py                  a few made-up reviews
+python examples/text.py FOLDER -k 4      one document a .txt file
+python examples/text.py                  a few made-up reviews
 """
 
 import argparse
@@ -24,9 +24,7 @@ def made_up_texts(count: int = 300, seed: int = 0) -> list[str]:
     rng = np.random.default_rng(seed)
     everything = " ".join(TOPICS.values()).split()
     topics = [words.split() for words in TOPICS.values()]
-    return [
-        " ".join([*rng.choice(topics[i % len(topics)], 10), *rng.choice(everything, 3)]) for i in range(count)
-    ]
+    return [" ".join([*rng.choice(topics[i % len(topics)], 10), *rng.choice(everything, 3)]) for i in range(count)]
 
 
 def main() -> None:

@@ -228,9 +228,10 @@ def test_files_that_are_something_else_are_refused(name: str, what: str, model_f
 # ------------------------------------------------------------------------------------ made up, with right checksums
 
 
-def forged(
-    source: Path, target: Path, change: Callable[[dict[str, Any]], Any], files: dict[str, bytes] | None = None
-) -> Path:
+Change = Callable[[dict[str, Any]], Any]
+
+
+def forged(source: Path, target: Path, change: Change, files: dict[str, bytes] | None = None) -> Path:
     """A copy of a model with a changed description, all sizes and checksums right."""
     shutil.copytree(source, target)
     path = target / "model.json"

@@ -430,6 +430,17 @@ def test_an_interrupted_fit_leaves_an_earlier_result_and_the_next_one_replaces_i
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_of_three_fits_begun_at_once_one_writes_the_out(start: Start, digits_store: Path, tmp_path: Path) -> None:
+    arguments = ("fit", digits_store, "-k", 10, "-o", tmp_path / "out", "--quiet")
+    processes = [start(*arguments) for _ in range(3)]
+    said = [process.communicate(timeout=120)[1] for process in processes]
+    assert sorted(process.returncode for process in processes) == [0, 2, 2], said
+    for text in said:
+        assert text == "" or "another run is writing" in text or "exists" in text
+    assert (tmp_path / "out" / "run.json").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 def test_a_killed_fit_leaves_a_folder_that_says_so_and_blocks_nobody(
     start: Start, cli: Any, long_store: Path, digits_store: Path, tmp_path: Path
 ) -> None:
@@ -648,6 +659,31 @@ def test_report_writes_the_page_again(cli: Any, fitted: Path, tmp_path: Path) ->
     assert (tmp_path / "out" / "report.html").read_bytes() == page
     assert "9 numbers, but a row has 64" in sentence(cli("report", "out", "--image-shape", "3x3", cwd=tmp_path), 2)
     assert (tmp_path / "out" / "report.html").read_bytes() == page
+
+
+# ---------------------------------------------------------------------------------------- convert, info, fit, predict
+
+
+def test_a_csv_of_ones_own_goes_all_the_way(cli: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lines = [f"r{i},{','.join(f'{v:.3f}' for v in rng.normal(size=3) + 6 * (i % 2))}" for i in range(100)]
+    (tmp_path / "rows.csv").write_text("\n".join(["name,a,b,c", *lines]))
+    done = cli("convert", "rows.csv", "rows.zarr", "--json", cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    told = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert (told["rows"], told["columns"], told["row_ids"], told["feature_names"]) == (100, 3, True, True)
+    assert all(json.loads(line)["phase"] == "convert" for line in done.stderr.splitlines())
+    assert "rows.zarr exists" in sentence(cli("convert", "rows.csv", "rows.zarr", "--quiet", cwd=tmp_path), 2)
+    assert cli("convert", "rows.csv", "rows.zarr", "--overwrite", "--quiet", cwd=tmp_path) == (0, "", "")
+    told = json.loads(cli("info", "rows.zarr", "--json", "--check", cwd=tmp_path).stdout, parse_constant=pytest.fail)
+    assert told["shape"] == [100, 3]
+    assert "100 x 3" in cli("info", "rows.zarr", cwd=tmp_path).stdout
+    assert cli("fit", "rows.zarr", "-k", 2, "-o", "out", "--quiet", cwd=tmp_path) == (0, "", "")
+    found = dict(line.split(",") for line in (tmp_path / "out" / "labels.csv").read_text().splitlines()[1:])
+    assert {found[f"r{i}"] for i in range(0, 100, 2)} == {"0"}
+    assert {found[f"r{i}"] for i in range(1, 100, 2)} == {"1"}
+    assert cli("predict", "out", "rows.zarr", "-o", "again.zarr", cwd=tmp_path).code == 0
+    assert json.loads(cli("score", "again.zarr", "out/labels.csv", "--json", cwd=tmp_path).stdout)["accuracy"] == 1
 
 
 # -------------------------------------------------------------------------------------------------------- demo

@@ -197,6 +197,16 @@ def test_a_saved_run_is_what_out_writes(rows: Any, tmp_path: Path) -> None:
     assert names(tmp_path) == ["out", "saved"]
 
 
+def test_a_store_of_images_is_shown_as_images(rows: Any, tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    for name, shape, images in (("good", [2, 2], True), ("other", [2, 3], False), ("odd", "2x2", False)):
+        zarr.create_array(str(tmp_path / f"{name}.zarr"), data=rows, attributes={"image_shape": shape})
+        run = dmmc.fit(tmp_path / f"{name}.zarr", 2, out=tmp_path / name, **QUICK)
+        run.save(tmp_path / f"{name} again")
+        for folder in (name, f"{name} again"):
+            assert ("<img src=" in (tmp_path / folder / "report.html").read_text()) == images, folder
+
+
 def test_numbers_of_numpy_as_parameters_do_not_cost_the_result(rows: Any, tmp_path: Path) -> None:
     params: dict[str, Any] = {"C": np.float32(10), "max_iter": np.int64(9), "n_init": np.int8(1)}
     dmmc.fit(rows, np.int64(2), out=tmp_path / "out", **params)

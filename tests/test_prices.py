@@ -154,6 +154,23 @@ def test_sizes_of_a_large_fit_respect_the_bounds(load: Load) -> None:
     assert model.choices_["ended"] == "converged"
 
 
+@pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
+def test_a_search_ends_where_a_cluster_falls_to_a_loose_bound_and_goes_on_within_a_tight_one(load: Load) -> None:
+    X, _ = load("digits")
+    loose = CuttingPlaneMMC(20, random_state=0).fit(X)
+    assert loose.choices_["ended"] == "count bound"
+    assert np.bincount(loose.labels_, minlength=20).min() >= int(0.1 * len(X) / 20)
+    tight = CuttingPlaneMMC(20, min_size=0.5, random_state=0).fit(X)
+    assert tight.choices_["ended"] == "converged"
+    assert np.bincount(tight.labels_, minlength=20).min() >= int(0.5 * len(X) / 20) - 1
+
+
+def test_a_search_that_ended_at_a_bound_says_so(load: Load) -> None:
+    X, _ = load("digits")
+    with pytest.warns(ClusteringWarning, match=r"count bound \(min_size=0.1, .* is active: .* the search ended there"):
+        CuttingPlaneMMC(20, random_state=0).fit(X)
+
+
 # ------------------------------------------------------------------------------------------------ dying clusters
 
 

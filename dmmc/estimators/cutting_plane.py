@@ -42,7 +42,8 @@ class CuttingPlaneMMC(LinearClusterer):
         Bound on the mean decision value (for more than two clusters: on differences of biases).
     min_size, max_size : float or None
         Least and largest weight of a cluster, as fractions of n / n_clusters: a guard against collapse. 0 and None
-        switch them off. A bound that is active at the end is a warning.
+        switch them off. A bound that is active at the end is a warning. With more than two clusters and a least size
+        below 0.5 alone, the search (outside) ends where a cluster falls to it, as the objective prefers few clusters.
     order : "auto", "inside" or "outside"
         CCCP inside the cutting plane (default for two clusters) or outside it (default for more).
     epsilon : float
@@ -170,8 +171,7 @@ class CuttingPlaneMMC(LinearClusterer):
             callbacks=self._callbacks(),
         )
         best = solver.best(state)
-        if why == "converged" and best.gap > problem.tolerance:
-            why = "stalled"
+        why = best.ended if why == "done" else why
         self.objective_ = best.best.value
         self.gap_ = best.gap
         self.n_iter_ = len(history)
@@ -260,7 +260,7 @@ class CuttingPlaneMMC(LinearClusterer):
         """Warn about whatever the user should know."""
         k = self.n_clusters
         counts = np.bincount(self.labels_, minlength=k)
-        if why != "converged":
+        if why not in ("converged", "count bound"):
             by = "the search stalled" if why == "stalled" else f"stopped by {why}={getattr(self, why)}"
             warn(
                 f"{by} after {self.n_iter_} pass(es) with a gap of {self.gap_:.3g} at objective {self.objective_:.4g}; "
@@ -269,10 +269,12 @@ class CuttingPlaneMMC(LinearClusterer):
             )
         if run.reseeded:
             warn(f"a dying cluster was seeded again {run.reseeded} time(s).", ClusteringWarning)
-        if run.best.price.any():
+        if run.best.price.any() or why == "count bound":
+            then = "the search ended there" if why == "count bound" else "the search went on within it"
+            folded = ", and its price is folded into the biases" if run.best.price.any() else ""
             warn(
                 f"a count bound (min_size={self.min_size}, max_size={self.max_size}) is active: cluster sizes "
-                f"{counts.tolist()}; its price is folded into the biases.",
+                f"{counts.tolist()}; {then}{folded}.",
                 ClusteringWarning,
             )
         if (counts == 0).any():

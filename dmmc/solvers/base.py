@@ -38,7 +38,7 @@ def drive(
 
     Returns
     -------
-    state, history, and why it ended: "converged", "max_iter" or "max_seconds"
+    state, history, and why it ended: "done", "max_iter" or "max_seconds"
     """
     history: list[dict[str, Any]] = []
     began = time.perf_counter()
@@ -53,4 +53,4 @@ def drive(
         history.append(line)
         for callback in callbacks:
             callback(line)
-    return state, history, "converged"
+    return state, history, "done"

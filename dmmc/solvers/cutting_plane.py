@@ -33,6 +33,8 @@ PATIENCE = 50
 """Passes without progress: inside a run then goes on outside, where the objective never rises; outside it ends."""
 STALLED = 1e-3
 """CCCP outside ends when a round lowers the objective by less than this fraction, and less than the tolerance."""
+USEFUL = 0.97
+"""Labels whose objective is below this fraction of C tell more than chance."""
 DYING = 0.01
 """One of three or more clusters is dying below this fraction of n / k."""
 
@@ -64,7 +66,7 @@ class CuttingPlane:
 
     def done(self, state: State) -> bool:
         """All runs have ended."""
-        return all(run.done for run in state.runs)
+        return all(run.ended for run in state.runs)
 
     def report(self, state: State) -> dict[str, Any]:
         """The best run's objective, and the gap of the convex problem it is in."""
@@ -74,13 +76,14 @@ class CuttingPlane:
             "gap": run.gap,
             "planes": run.planes.size,
             "flips": run.flips,
-            "runs": sum(not run.done for run in state.runs),
+            "runs": sum(not run.ended for run in state.runs),
         }
 
     def best(self, state: State) -> Run:
         """The run with the lowest objective at its best point; a point whose labels were never taken gets them now."""
         run = min(state.runs, key=lambda run: min(run.best.value, run.leader.value))
-        if run.leader.value < run.best.value:
+        settled = run.ended in ("converged", "count bound") and np.isfinite(run.best.value)
+        if run.leader.value < run.best.value and not settled:
             at = self._labelling(run)
             tried = run._replace(at=at, relabel=True, planes=Planes.empty(*at.W.shape), repriced=False)
             remedy: Run | None = tried
@@ -93,7 +96,7 @@ class CuttingPlane:
 
     def step(self, state: State) -> State:
         """One pass for all runs that are not done, then one master each."""
-        active = [run for run in state.runs if not run.done]
+        active = [run for run in state.runs if not run.ended]
         answers = self._swept(active)
         went = {run.number: self._advance(run, answer) for run, answer in zip(active, answers, strict=True)}
         return State(tuple(went.get(run.number, run) for run in state.runs))
@@ -222,7 +225,7 @@ class CuttingPlane:
         fell = run.opened - estimate
         closed = run.gap <= p.tolerance
         if closed and (run.flips == 0 or fell <= p.tolerance):
-            return run._replace(done=True)
+            return run._replace(ended="converged")
         if not closed and (run.flips == 0 or fell <= SETTLED * abs(estimate)):
             return self._solved(self._with_cut(run, answer)._replace(opened=np.inf))
         return self._solved(run._replace(opened=estimate))
@@ -245,12 +248,13 @@ class CuttingPlane:
         p = self.problem
         if run.relabel:
             run = run._replace(best=self._better(run, here), relabel=False)
-            if run.flips == 0 and run.planes.size:  # the labels stay, so must the convex problem
-                if run.gap <= p.tolerance:
-                    return run._replace(done=True)
+            if run.repriced and p.guarded and self._useful(run):
+                return run._replace(ended="count bound")
+            stays = run.flips == 0 and run.planes.size > 0  # the labels, and so the convex problem
+            if stays and run.gap > p.tolerance:
                 return self._narrowed(self._solved(run._replace(opened=run.leader.value)))
-            if run.opened - here.value <= min(STALLED * abs(here.value), p.tolerance):
-                return run._replace(done=True)
+            if stays or run.opened - here.value <= min(STALLED * abs(here.value), p.tolerance):
+                return run._replace(ended="converged" if run.gap <= p.tolerance else "stalled")
             run = run._replace(leader=here, opened=here.value, narrowest=np.inf, waited=0)
         elif here.value < run.leader.value:
             run = run._replace(leader=here)
@@ -263,4 +267,13 @@ class CuttingPlane:
             return run._replace(at=self._labelling(run)._replace(price=run.at.price), relabel=True)
         narrower = run.gap < 0.99 * run.narrowest
         waited = 0 if narrower else run.waited + 1
-        return run._replace(narrowest=min(run.gap, run.narrowest), waited=waited, done=waited >= PATIENCE)
+        ended = "stalled" if waited >= PATIENCE else ""
+        return run._replace(narrowest=min(run.gap, run.narrowest), waited=waited, ended=ended)
+
+    def _useful(self, run: Run) -> bool:
+        """Whether the labels of this round were taken without prices and are better than chance.
+
+        The objective prefers few clusters. Where it leaves such labels for ones with a cluster out of bounds, going on
+        would only feed its rows to the others.
+        """
+        return not run.leader.price.any() and run.leader.value <= USEFUL * self.problem.C

@@ -50,6 +50,11 @@ class Problem:
         return self.balance if self.K == 1 else self.balance / 2
 
     @property
+    def guarded(self) -> bool:
+        """Whether the bounds are loose, a guard against collapse rather than a wish: then the search ends at them."""
+        return self.K > 1 and self.highest >= 1.0 and 0.0 < self.lowest * self.n_clusters < 0.5
+
+    @property
     def tolerance(self) -> float:
         """The gap at which a convex problem counts as solved."""
         return self.C * self.epsilon
@@ -95,7 +100,8 @@ class Run(NamedTuple):
     repriced: bool = False
     """Whether the labels about to be taken use prices found for this very point."""
     reseeded: int = 0
-    done: bool = False
+    ended: str = ""
+    """"", "converged", "stalled" (the gap no longer narrows) or "count bound" (a cluster fell to its guard)."""
 
     @property
     def gap(self) -> float:

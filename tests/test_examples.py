@@ -1,0 +1,120 @@
+"""Each example does what it says, on small data."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmmc
+
+PACKAGE = str(Path(dmmc.__file__).parents[1])
+
+
+@pytest.fixture
+def examples(repo: Path) -> Path:
+    if not (repo / "examples").is_dir():
+        pytest.skip("examples: these tests need the checkout")
+    return repo / "examples"
+
+
+def run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    variables = {**os.environ, "PYTHONPATH": PACKAGE, "DMMC": f"{sys.executable} -m dmmc"}
+    return subprocess.run([str(one) for one in command], cwd=cwd, env=variables, capture_output=True, text=True)
+
+
+def python(*command: object, cwd: Path) -> str:
+    done = run(sys.executable, *command, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_example_has_a_test(examples: Path) -> None:
+    tested = {"batch.sh", "mnist_from_idx.py", "pipeline.py", "text.py"}
+    assert {path.name for path in examples.iterdir() if path.suffix in (".py", ".sh")} == tested
+
+
+def test_the_pipeline_labels_rows_it_has_not_seen(examples: Path, tmp_path: Path) -> None:
+    told = python(examples / "pipeline.py", cwd=tmp_path)
+    assert "1347 rows clustered, 450 others labelled" in told
+    everywhere, sure = (float(found) for found in re.findall(r"(0\.\d+)$", told, flags=re.MULTILINE))
+    assert 0.6 < everywhere < sure
+
+
+def test_texts_are_clustered_by_topic(examples: Path, tmp_path: Path) -> None:
+    sys.path.insert(0, str(examples))
+    try:
+        from text import TOPICS, made_up_texts  # type: ignore[import-not-found]
+    finally:
+        sys.path.remove(str(examples))
+    for number, text in enumerate(made_up_texts(90)):
+        (tmp_path / f"{number:03d}.txt").write_text(text)
+    for arguments, size in ([], 100), ([str(tmp_path), "-k", "3"], 30):
+        told = python(examples / "text.py", *arguments, cwd=tmp_path)
+        found = re.findall(r"cluster \d: +(\d+) texts  (.*)", told)
+        assert [int(count) for count, _ in found] == [size] * 3
+        for words in (set(line.split(", ")) for _, line in found):
+            assert any(words <= set(topic.split()) for topic in TOPICS.values())
+
+
+def idx(path: Path, values: Any) -> Path:
+    header = struct.pack(f">HBB{values.ndim}I", 0, 8, values.ndim, *values.shape)
+    path.write_bytes(gzip.compress(header + values.astype(np.uint8).tobytes()))
+    return path
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_mnist_goes_from_idx_files_to_a_report(given: bool, examples: Path, tmp_path: Path, load: Any) -> None:
+    files = []
+    if given:
+        X, y = load("digits")
+        files = [idx(tmp_path / "images.gz", X.reshape(-1, 8, 8) * 15), idx(tmp_path / "labels.gz", y)]
+    told = python(examples / "mnist_from_idx.py", *files, "-k", 10, "-o", "result", cwd=tmp_path)
+    assert "1797 images of 64 pixels" in told
+    accuracy = re.search(r"accuracy (0\.\d+)", told)
+    assert accuracy is not None
+    assert float(accuracy[1]) > 0.7
+    page = (tmp_path / "result" / "report.html").read_text()
+    assert "<img src=" in page  # the rows are shown as images
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    with open(tmp_path / "my rows.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "a", "b", "c"])
+        for i in range(120):
+            writer.writerow([f"row{i}", *np.round(rng.normal(size=3) + 6 * (i % 2), 3)])
+    return tmp_path / "my rows.csv"
+
+
+def test_the_batch_job_converts_once_and_clusters_each_time(examples: Path, table: Path, tmp_path: Path) -> None:
+    for out in ("out", "out/"):
+        done = run("bash", examples / "batch.sh", table, 2, out, 60, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        *about, last = done.stdout.splitlines()
+        assert "120 x 3" in "\n".join(about)
+        assert json.loads(last)["sizes"] == [60, 60]
+        assert (tmp_path / "out" / "labels.csv").read_text().startswith("row,cluster\nrow0,")
+        table.unlink(missing_ok=True)  # the second time the store is there already
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.zarr"]
+
+
+def test_the_batch_job_fails_with_the_code_of_what_failed(examples: Path, table: Path, tmp_path: Path) -> None:
+    table.write_text(table.read_text() + "ragged,1\n")
+    done = run("bash", examples / "batch.sh", table, 2, "out", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "line 122" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [table.name]
