@@ -688,21 +688,26 @@ def missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | None = Non
     # a shard is one object in the store, whatever the chunks in it
     sizes = array.shards or array.chunks
     grid = [math.ceil(length / size) for length, size in zip(array.shape, sizes, strict=True)]
-    stored = _stored_keys(array)
-    missing = []
+    stored = _stored_keys(array) - {"zarr.json", ".zarray", ".zattrs", ".zmetadata"}
+    absent = math.prod(grid) - len(stored)
+    missing: list[tuple[str, int]] = []
+    # a few are named: the grid of a hollow store may be too large to walk
     for place in product(*(range(count) for count in grid)):
+        if len(missing) == 3:
+            break
         key = array.metadata.encode_chunk_key(place)
         if key not in stored:
             missing.append((key, place[0] * sizes[0]))
     if not missing:
         return None
     listed = []
-    for key, start in missing[:3]:
+    for key, start in missing:
         rows = _row_words(*_rows_of(start, min(start + sizes[0], array.shape[0]), indptr))
         listed.append(f"{key} ({rows})")
-    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    absent = max(absent, len(missing))
+    more = f" and {absent - 3} more" if absent > 3 else ""
     return (
-        f"{name}: {len(missing)} of {math.prod(grid)} chunks are missing, {', '.join(listed)}{more}, "
+        f"{name}: {absent} of {math.prod(grid)} chunks are missing, {', '.join(listed)}{more}, "
         "and zarr would read them as zeros: restore them, or if they are zeros write the store with "
         "write_empty_chunks=True."
     )

@@ -25,6 +25,8 @@ from dmmc.solvers.state import Problem, Run
 Array = NDArray[Any]
 
 INITS = ("k-means", "pca", "random")
+WISH = 0.5
+"""A least size from here on is a wish to be kept to; below, it is a guard against collapse."""
 
 
 class CuttingPlaneMMC(LinearClusterer):
@@ -158,6 +160,7 @@ class CuttingPlaneMMC(LinearClusterer):
             sample=lambda: geometry.apply(dataset.take(start.sample_rows(dataset, k, seed))),
             table=LOSSES["hinge"].table,
             wide=k > 2 or starts > 1,
+            guarded=k > 2 and self.max_size is None and 0 < self.min_size < WISH,
         )
         solver = CuttingPlane(problem, engine.run)
         self._phase("start")

@@ -38,6 +38,8 @@ class Problem:
 
     k_wide: bool = False
     """Use one hyperplane a cluster for two clusters too (the same problem with C / 2)."""
+    guarded: bool = False
+    """Whether the bounds are loose, a guard against collapse rather than a wish: then the search ends at them."""
 
     @property
     def K(self) -> int:
@@ -48,11 +50,6 @@ class Problem:
     def box(self) -> float:
         """Bound of each bias (E1); with k biases a common shift is free."""
         return self.balance if self.K == 1 else self.balance / 2
-
-    @property
-    def guarded(self) -> bool:
-        """Whether the bounds are loose, a guard against collapse rather than a wish: then the search ends at them."""
-        return self.K > 1 and self.highest >= 1.0 and 0.0 < self.lowest * self.n_clusters < 0.5
 
     @property
     def tolerance(self) -> float:
