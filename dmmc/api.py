@@ -91,7 +91,13 @@ class Run:
                 row_ids=self._dataset.row_ids,
                 model=self.model.to_arrays(),
                 run=self.info,
-                summary=summarise(self._dataset, planes, self.labels, images=image_shape is not None),
+                summary=summarise(
+                    self._dataset,
+                    planes,
+                    self.labels,
+                    images=image_shape is not None,
+                    standardised=self.choices["standardised"],
+                ),
                 feature_names=self._dataset.feature_names,
                 image_shape=image_shape,
             )

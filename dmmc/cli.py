@@ -62,6 +62,8 @@ def main(arguments: list[str] | None = None) -> None:
         if signal.getsignal(stop) == signal.SIG_DFL:  # under nohup it stays ignored
             signal.signal(stop, _interrupt)
     code = _code(sys.argv[1:] if arguments is None else arguments)
+    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the work is done or undone: its code stands
+        signal.signal(stop, signal.SIG_IGN)
     if code == 130:  # at once, as Python may end itself by a signal after an interrupt, and then the code would be lost
         os._exit(code)
     sys.exit(code)
@@ -286,6 +288,8 @@ def predict(
     for target in (labels, scores):
         if target is not None and os.path.lexists(target):
             raise InputError(f"{target} exists; choose another path, or remove it first.")
+        if target is not None and target.suffix in (".csv", ".npy", ".npz", ".txt"):
+            raise InputError(f"{target} is to be written as a zarr store; a name such as {target.stem}.zarr is wanted.")
     if scores is not None and os.path.abspath(labels) == os.path.abspath(scores):
         raise InputError(f"labels and scores are both to be {labels}; choose two paths.")
     model = api.load(out).set_params(n_jobs=n_jobs)
@@ -302,10 +306,18 @@ def predict(
 @click.argument("truth")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
 def score(labels: str, truth: str, as_json: bool) -> None:
-    """Compare LABELS with TRUTH: each a zarr array, .npy, .npz:key or .csv."""
-    from dmmc.label_files import read_labels
+    """Compare LABELS with TRUTH: each a zarr array, .npy, .npz:key or .csv (one label a line, or row id and label)."""
+    from dmmc.label_files import read_ids, read_labels
     from dmmc.metrics import score as compare
 
+    ids, true_ids = read_ids(labels), read_ids(truth)
+    if ids is not None and true_ids is not None:
+        for number, (one, other) in enumerate(zip(ids, true_ids, strict=False)):
+            if one != other:
+                raise InputError(
+                    f"row {number} is {one!r} in {labels} but {other!r} in {truth}; the same rows in the same order "
+                    "are wanted."
+                )
     found = compare(read_labels(labels), read_labels(truth))
     if as_json:
         click.echo(json.dumps(found))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import shutil
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -13,7 +16,7 @@ from dmmc.errors import InputError
 
 def tell(out: Path, say: Callable[[str], object]) -> None:
     """Cluster scikit-learn's digits with dmmc and with k-means, print both, write a report."""
-    if out.exists():
+    if out.exists() and not _of_a_demo(out):
         raise InputError(f"{out} exists; remove it, or say dmmc demo -o ANOTHER.")
     say("1,797 handwritten digits, 8 x 8 pixels, to be sorted into 10 clusters without a label.")
     say("(The first run compiles, which takes some seconds; later ones do not.)\n")
@@ -30,7 +33,7 @@ def tell(out: Path, say: Callable[[str], object]) -> None:
     peer = KMeans(10, n_init=10, random_state=0).fit_predict(rows)
     between = time.perf_counter()
     command = shlex.join(["dmmc", "demo", "-o", str(out)])
-    run = api.fit(rows, 10, out=out, image_shape=(8, 8), command=command)
+    run = api.fit(rows, 10, out=out, overwrite=True, image_shape=(8, 8), command=command)
     seconds = {"k-means (10 starts)": between - began, "maximum margin (dmmc)": run.info["timings"]["total"]}
     say(f"{'':24s}{'accuracy':>10s}{'NMI':>8s}{'ARI':>8s}{'seconds':>9s}")
     for (name, taken), labels in zip(seconds.items(), (peer, run.labels), strict=True):
@@ -42,6 +45,16 @@ def tell(out: Path, say: Callable[[str], object]) -> None:
         say(f"Look at       {report}")
     else:
         say("No report was written: it needs plotly (pip install 'dmmc[report]').")
-    say("Try next      dmmc convert YOUR.csv data.zarr")
-    say("              dmmc fit data.zarr -k 10 -o result")
-    say("              dmmc predict result OTHER.zarr -o labels.zarr")
+    name = "dmmc" if shutil.which("dmmc") else str(Path(sys.executable).with_name("dmmc"))
+    say(f"Try next      {name} convert YOUR.csv data.zarr")
+    say(f"              {name} fit data.zarr -k 10 -o result")
+    say(f"              {name} predict result OTHER.zarr -o labels.zarr")
+
+
+def _of_a_demo(out: Path) -> bool:
+    """Whether a folder is what an earlier demo wrote: then this one may replace it."""
+    try:
+        run = json.loads((out / "run.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return isinstance(run, dict) and str(run.get("command", "")).startswith("dmmc demo")

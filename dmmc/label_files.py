@@ -31,7 +31,8 @@ def read_labels(path: str) -> Array:
     Parameters
     ----------
     path : file or folder; `FILE.npz:KEY` names one array of an .npz, and the OUT of a fit is its `labels.zarr`.
-        Of a .csv the last column is read; its first line is a header if it holds a word found in no other line.
+        A .csv has one column of labels, or two (row id, label); its first line is a header if it holds a word found
+        in no other line.
     """
     name, _, key = path.rpartition(":")
     if name.endswith(".npz"):
@@ -90,6 +91,18 @@ def _one_array(found: Any, name: str) -> Array:
     return found
 
 
+def read_ids(path: str) -> list[str] | None:
+    """Row ids of a csv of two columns; None for any other file."""
+    file = Path(path)
+    if file.suffix != ".csv" or not file.is_file():
+        return None
+    with open(file, newline="", encoding="utf-8-sig") as lines:
+        rows = [row for row in csv.reader(lines) if row]
+    if not rows or len(rows[0]) != 2:
+        return None
+    return [row[0].strip() for row in rows[len(rows) - len(_csv(file)) :]]
+
+
 def _csv(path: Path) -> Array:
     column: list[str] = []
     with open(path, newline="", encoding="utf-8-sig") as file:
@@ -101,6 +114,10 @@ def _csv(path: Path) -> Array:
             width = width or len(row)
             if len(row) != width:
                 raise InputError(f"{path} has {len(row)} column(s) in line {reader.line_num}, but {width} before it.")
+            if len(row) > 2:
+                raise InputError(
+                    f"{path} has {len(row)} columns; one column of labels, or two (row id, label), are wanted."
+                )
             if not row[-1].strip():
                 raise InputError(f"{path} has no label in line {reader.line_num}.")
             column.append(row[-1].strip())

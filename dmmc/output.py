@@ -89,7 +89,9 @@ class Out:
             return
         if not self._overwrite:
             state = "was left unfinished by a run that was killed" if unfinished(self.path) else "exists"
-            raise InputError(f"{self.given} {state}; choose another folder, or say overwrite to replace it.")
+            raise InputError(
+                f"{self.given} {state}; choose another folder, or add --overwrite (overwrite=True) to replace it."
+            )
         if not (self.path / "run.json").is_file() and not unfinished(self.path):
             raise InputError(f"{self.given} exists and is not a dmmc result; it is not overwritten.")
         others = sorted(name for name in os.listdir(self.path) if name not in OWN and not name.startswith("."))

@@ -49,7 +49,9 @@ class Summary(NamedTuple):
     columns: Array
 
 
-def summarise(dataset: Dataset, planes: Hyperplanes, labels: Array, *, images: bool = False) -> Summary:
+def summarise(
+    dataset: Dataset, planes: Hyperplanes, labels: Array, *, images: bool = False, standardised: bool = False
+) -> Summary:
     """Look at a finished clustering.
 
     Parameters
@@ -58,6 +60,7 @@ def summarise(dataset: Dataset, planes: Hyperplanes, labels: Array, *, images: b
     planes : the model's hyperplanes, in raw coordinates
     labels : of all rows
     images : keep whole rows, to draw them
+    standardised : features were put on one scale, so distances are taken on it too
     """
     k = max(len(planes.W), 2)
     rows = _sampled(dataset, labels, k)
@@ -67,7 +70,8 @@ def summarise(dataset: Dataset, planes: Hyperplanes, labels: Array, *, images: b
     shown = SHOWN
     if images:
         shown = int(np.clip(4 * WHOLE // (2 * k * dataset.n_features), 1, SHOWN))
-    chosen = [pick for cluster in range(k) for pick in _examples(sample, of, lead, cluster, shown)]
+    near = _on_one_scale(sample) if standardised else sample
+    chosen = [pick for cluster in range(k) for pick in _examples(near, of, lead, cluster, shown)]
     at = [i for _, _, i in chosen]
     columns = _columns(sample[at], images)
     edges, counts = _histogram(dataset, planes, labels, float(np.quantile(lead, 0.995)), k)
@@ -116,6 +120,14 @@ def _histogram(dataset: Dataset, planes: Hyperplanes, labels: Array, top: float,
         bins = np.clip(np.searchsorted(edges, lead, side="right") - 1, 0, BINS - 1)
         np.add.at(counts, (labels[block.start : block.stop], bins), 1)
     return edges, counts
+
+
+def _on_one_scale(sample: Any) -> Any:
+    """Features divided by their standard deviation; those that do not vary stay."""
+    rows = sample.astype(np.float64)
+    square = np.asarray((rows**2).mean(axis=0)).ravel() - np.asarray(rows.mean(axis=0)).ravel() ** 2
+    inverse = 1.0 / np.sqrt(np.where(square > 0, square, 1.0))
+    return rows * inverse if isinstance(rows, np.ndarray) else rows.multiply(inverse).tocsr()
 
 
 def _examples(sample: Any, of: Array, lead: Array, cluster: int, shown: int) -> list[tuple[int, int, int]]:

@@ -162,7 +162,7 @@ def test_an_out_that_is_something_else_is_never_touched(out: str, options: list[
 def test_an_out_that_exists_is_refused_and_stays_as_it_was(cli: Any, digits_store: Path, fitted: Path) -> None:
     before = contents(fitted.parent)
     said = sentence(cli("fit", digits_store, "-k", 3, "-o", fitted, "--quiet"), 2)
-    assert "exists; choose another folder, or say overwrite" in said
+    assert "exists; choose another folder, or add --overwrite" in said
     assert contents(fitted.parent) == before
 
 
@@ -565,7 +565,7 @@ def test_a_terminal_shows_one_live_line_with_everything_on_it(start: Start, long
             r"search  pass \d+  objective \S+  gap \S+  [\d.]+[kMG]? rows/s  < \d+ (s|min|h|d) left", line
         )
         assert len(line) < 80
-    assert "dmmc: note: stopped by max_seconds" in lines[-1]
+    assert "dmmc: note: " in lines[-1]  # a limit or a bound, said after the live line is gone
     assert "{" not in shown.decode()
 
 
@@ -703,3 +703,38 @@ def test_the_demo_tells_the_whole_story_anywhere(cli: Any, tmp_path: Path) -> No
     before_again = contents(tmp_path)
     assert "dmmc-demo exists" in sentence(cli("demo", cwd=tmp_path), 2)
     assert contents(tmp_path) == before_again
+
+
+def test_a_second_demo_replaces_the_first(cli: Any, tmp_path: Path) -> None:
+    for _ in range(2):
+        done = cli("demo", "-o", "again", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "again" / "labels.zarr").is_dir()
+
+
+def test_predict_refuses_features_of_another_order(cli: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = np.vstack([rng.normal(centre, 1, (50, 2)) for centre in ((0, 0), (9, 5))])
+    for name, header, values in (("a", "x,y", rows), ("b", "y,x", rows[:, ::-1])):
+        lines = [header, *(",".join(map(repr, map(float, row))) for row in values)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+        assert cli("convert", f"{name}.csv", f"{name}.zarr", "--quiet", cwd=tmp_path).returncode == 0
+    assert cli("fit", "a.zarr", "-k", "2", "-o", "out", "--quiet", cwd=tmp_path).returncode == 0
+    assert cli("predict", "out", "a.zarr", "-o", "same.zarr", cwd=tmp_path).returncode == 0
+    done = cli("predict", "out", "b.zarr", "-o", "other.zarr", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "'y' as feature 0, where the model was fitted with 'x'" in done.stderr
+    assert not (tmp_path / "other.zarr").exists()
+
+
+def test_score_refuses_rows_in_another_order_and_columns_it_cannot_name(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("row,cluster\nr0,0\nr1,1\n")
+    (tmp_path / "b.csv").write_text("id,truth\nr1,1\nr0,0\n")
+    (tmp_path / "c.csv").write_text("id,truth,city\nr0,0,Rome\nr1,1,Bonn\n")
+    assert cli("score", "a.csv", "a.csv", cwd=tmp_path).returncode == 0
+    done = cli("score", "a.csv", "b.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "row 0 is 'r0' in a.csv but 'r1' in b.csv" in done.stderr
+    done = cli("score", "a.csv", "c.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "3 columns" in done.stderr

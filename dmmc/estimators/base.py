@@ -203,6 +203,14 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             validate_data(self, X, reset=False, skip_check_array=True)
         if dataset.n_features != self.n_features_in_:
             raise lazy.other_columns(dataset.n_features, self.n_features_in_, type(self).__name__, dataset.name)
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None and dataset.feature_names is not None:
+            for column, (wanted, given) in enumerate(zip(known, dataset.feature_names, strict=True)):
+                if str(wanted) != str(given):
+                    raise InputError(
+                        f"{dataset.name} has {given!r} as feature {column}, where the model was fitted with "
+                        f"{wanted!r}: the same features in the same order are wanted."
+                    )
         with Local(dataset, self.n_jobs) as engine:
             for block, f in zip(dataset.blocks, engine.rows(passes.checked_scores, self.hyperplanes()), strict=True):
                 if isinstance(f, tuple):
