@@ -105,20 +105,32 @@ def _seeded(sample: Any, weight: Array, n_clusters: int, key: list[int]) -> Arra
 
 
 def _plus_plus(sample: Any, weight: Array, n_clusters: int, tries: int, rng: np.random.Generator) -> Array:
-    """k-means++ seedings (tries, k, d): a next centre is drawn by weight times squared distance from the last ones."""
+    """Greedy k-means++ seedings (tries, k, d).
+
+    Candidates for a next centre are drawn by weight times squared distance from the last ones; the one that leaves the
+    least of it is taken.
+    """
     squares = sample.multiply(sample) if hasattr(sample, "multiply") else sample**2
     norms = np.asarray(squares.sum(axis=1), np.float64).ravel()
     chosen = np.empty((tries, n_clusters), int)
     chosen[:, 0] = rng.choice(len(norms), tries, p=weight / weight.sum())
-    distance = np.full((len(norms), tries), np.inf)
-    for j in range(1, n_clusters):
-        last = chosen[:, j - 1]
-        product = sample @ sample[last].T
+    candidates = 2 + int(np.log(n_clusters))
+
+    def distances(rows: Array) -> Array:
+        product = sample @ sample[rows].T
         product = product.toarray() if hasattr(product, "toarray") else product
-        distance = np.minimum(distance, np.maximum(norms[:, None] + norms[last] - 2.0 * product, 0.0))
+        return np.asarray(np.maximum(norms[:, None] + norms[rows] - 2.0 * product, 0.0))
+
+    distance = distances(chosen[:, 0])
+    each = np.arange(tries)
+    for j in range(1, n_clusters):
         mass = np.cumsum(weight[:, None] * distance, axis=0)
-        drawn = rng.random(tries) * mass[-1]
-        chosen[:, j] = np.minimum((mass <= drawn).sum(axis=0), len(norms) - 1)
+        drawn = rng.random((candidates, tries)) * mass[-1]
+        rows = np.stack([np.minimum((mass <= one).sum(axis=0), len(norms) - 1) for one in drawn])
+        nearer = np.stack([np.minimum(distance, distances(row)) for row in rows])
+        best = np.einsum("i,cit->ct", weight, nearer).argmin(axis=0)
+        chosen[:, j] = rows[best, each]
+        distance = nearer[best, :, each].T
     rows = sample[chosen.ravel()]
     rows = rows.toarray() if hasattr(rows, "toarray") else rows
     return np.asarray(rows).reshape(tries, n_clusters, -1)
