@@ -163,23 +163,36 @@ def _single_scores(X: Array, i0: int, m: int, W: Array, h: int, F: Array) -> Non
 
 
 @njit(**FAST)
-def _dots(X: Array, i0: int, i: int, k: int, W: Array, h: int, F: Array) -> None:
-    """Rows i and k of a tile with four hyperplanes: eight sums share each load."""
+def _dots(X: Array, i0: int, i: int, k: int, m: int, n: int, W: Array, h: int, F: Array) -> None:
+    """Rows i, k, m and n of a tile with four hyperplanes: sixteen sums share each load."""
     zero = W.dtype.type(0)
     a0, a1, a2, a3 = zero, zero, zero, zero
     b0, b1, b2, b3 = zero, zero, zero, zero
+    c0, c1, c2, c3 = zero, zero, zero, zero
+    e0, e1, e2, e3 = zero, zero, zero, zero
     for j in range(W.shape[1]):
-        p, q = X[i0 + i, j], X[i0 + k, j]
-        a0 += p * W[h, j]
-        a1 += p * W[h + 1, j]
-        a2 += p * W[h + 2, j]
-        a3 += p * W[h + 3, j]
-        b0 += q * W[h, j]
-        b1 += q * W[h + 1, j]
-        b2 += q * W[h + 2, j]
-        b3 += q * W[h + 3, j]
+        p, q, r, s = X[i0 + i, j], X[i0 + k, j], X[i0 + m, j], X[i0 + n, j]
+        w0, w1, w2, w3 = W[h, j], W[h + 1, j], W[h + 2, j], W[h + 3, j]
+        a0 += p * w0
+        b0 += q * w0
+        c0 += r * w0
+        e0 += s * w0
+        a1 += p * w1
+        b1 += q * w1
+        c1 += r * w1
+        e1 += s * w1
+        a2 += p * w2
+        b2 += q * w2
+        c2 += r * w2
+        e2 += s * w2
+        a3 += p * w3
+        b3 += q * w3
+        c3 += r * w3
+        e3 += s * w3
     F[h, i], F[h + 1, i], F[h + 2, i], F[h + 3, i] = a0, a1, a2, a3
     F[h, k], F[h + 1, k], F[h + 2, k], F[h + 3, k] = b0, b1, b2, b3
+    F[h, m], F[h + 1, m], F[h + 2, m], F[h + 3, m] = c0, c1, c2, c3
+    F[h, n], F[h + 1, n], F[h + 2, n], F[h + 3, n] = e0, e1, e2, e3
 
 
 @njit(**FAST)
@@ -190,8 +203,8 @@ def _wide_scores(X: Array, i0: int, m: int, W: Array, F: Array) -> None:
     """
     for some in range(0, m, 8):
         for h in range(0, W.shape[0], 4):
-            for i in range(some, min(some + 8, m), 2):
-                _dots(X, i0, i, min(i + 1, m - 1), W, h, F)
+            for i in range(some, min(some + 8, m), 4):
+                _dots(X, i0, i, min(i + 1, m - 1), min(i + 2, m - 1), min(i + 3, m - 1), W, h, F)
 
 
 @njit(**FAST)
