@@ -476,7 +476,13 @@ def csr_single(rows: Rows, W: Array, ask: Ask, s: Scratch, sums: Sums) -> None:
         _losses(m, i0, ask, s, sums)
         for i in range(m):
             pull = s.coef[0, i]
-            if pull != 0:
+            if pull == 1:  # the usual pulls need no product
+                for q in range(indptr[i0 + i], indptr[i0 + i + 1]):
+                    z[indices[q]] += data[q]
+            elif pull == -1:
+                for q in range(indptr[i0 + i], indptr[i0 + i + 1]):
+                    z[indices[q]] -= data[q]
+            elif pull != 0:
                 for q in range(indptr[i0 + i], indptr[i0 + i + 1]):
                     z[indices[q]] += pull * data[q]
 
