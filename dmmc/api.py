@@ -6,35 +6,34 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dmmc import checkpoint, result
-from dmmc.data import Dataset, open_dataset
+from dmmc import checkpoint, passes, result
+from dmmc.data import Rows, open_dataset
+from dmmc.engine import Engine, Local
 from dmmc.errors import ClusteringWarning, InputError
 from dmmc.estimators import CuttingPlaneMMC
 from dmmc.output import Out
 from dmmc.result import check_image_shape
 from dmmc.sources import find_matrix, opened
+from dmmc.stored import open_rows
 from dmmc.summary import summarise
+
+if TYPE_CHECKING:
+    from dmmc.engine.cluster import Cluster
 
 Array = NDArray[Any]
 Progress = Callable[[dict[str, Any]], Any]
 
 METHODS: dict[str, type[CuttingPlaneMMC]] = {"auto": CuttingPlaneMMC, "cpmmc": CuttingPlaneMMC}
 """`auto` is `cpmmc` until there is more to choose from."""
-NOT_YET = {
-    "constraints": "pairwise constraints",
-    "scheduler": "clusters",
-    "workers": "clusters",
-    "security": "clusters",
-}
 
 
 class Run:
@@ -49,13 +48,11 @@ class Run:
     info : what `run.json` holds: parameters, versions, data, timings, warnings
     """
 
-    def __init__(
-        self, model: CuttingPlaneMMC, dataset: Dataset, info: dict[str, Any], image_shape: tuple[int, ...] | None
-    ) -> None:
+    def __init__(self, model: CuttingPlaneMMC, dataset: Rows, info: dict[str, Any]) -> None:
         self.model = model
         self.info = info
         self._dataset = dataset
-        self._image_shape = image_shape
+        self._image_shape: tuple[int, ...] | None = None
 
     @property
     def labels(self) -> NDArray[np.int32]:
@@ -76,23 +73,25 @@ class Run:
     def save(self, path: str | Path, *, overwrite: bool = False, scores: bool = False, image_shape: Any = None) -> Path:
         """Write labels, model, history, run.json and report to a folder, as `out=` does."""
         check_image_shape(image_shape, self._dataset.n_features)
-        with Out(path, overwrite=overwrite) as out:
+        with Out(path, overwrite=overwrite) as out, Local(open_dataset(self._dataset)) as engine:
             for line in self.history:
                 out.log(line)
-            self._finish(out, scores, image_shape or self._image_shape)
+            self._finish(out, engine, scores, image_shape or self._image_shape)
         return Path(path)
 
-    def _finish(self, out: Out, scores: bool, image_shape: tuple[int, ...] | None) -> None:
+    def _finish(self, out: Out, engine: Engine, scores: bool, image_shape: tuple[int, ...] | None) -> None:
         planes = self.model.hyperplanes()
+        f = np.concatenate(list(engine.rows(passes.scores, planes))) if scores else None
         out.finish(
             result.Result(
                 labels=self.labels,
-                scores=self.model.decision_function(self._dataset) if scores else None,
+                scores=f[:, 0] if f is not None and f.shape[1] == 1 else f,
                 row_ids=self._dataset.row_ids,
                 model=self.model.to_arrays(),
                 run=self.info,
                 summary=summarise(
-                    self._dataset,
+                    engine.dataset,
+                    engine.run,
                     planes,
                     self.labels,
                     images=image_shape is not None,
@@ -128,6 +127,8 @@ def fit(
     progress: Progress | None = None,
     scores: bool = False,
     image_shape: tuple[int, ...] | None = None,
+    performance_report: str | Path | None = None,
+    dashboard: bool = False,
     command: str | None = None,
     **params: Any,
 ) -> Run:
@@ -141,6 +142,10 @@ def fit(
     component : path inside the store, for a zarr store
     out : folder to write labels, model, history, run.json and report to
     sample_weight : how much each row counts
+    scheduler : where to run: None (this process), an address (tcp://, tls://), the path of a scheduler file, or a
+        `distributed.Client`
+    workers : start a local cluster of this many processes for the run
+    security : with an address, `distributed.Security` or a mapping of `ca`, `cert` and `key` to files
     overwrite : replace an earlier result in `out`
     n_jobs : threads; None for all cores
     max_seconds : stop then, with the best so far
@@ -148,18 +153,19 @@ def fit(
     progress : called with a dict when a phase begins and after each pass
     scores : with `out`, write the decision values too
     image_shape : rows are images of this shape; the report shows them. A store that `dmmc convert` made knows it
+    performance_report : on a cluster, write Dask's own report of the run to this file
+    dashboard : with `workers`, show Dask's dashboard on this machine
     command : what to name in run.json and the report as the command that made them
-    constraints, scheduler, workers, security, resume : not in this version yet
+    constraints, resume : not in this version yet
     **params : parameters of the method's estimator, such as C or n_init
 
     Returns
     -------
     Run
     """
-    asked = {"constraints": constraints, "scheduler": scheduler, "workers": workers, "security": security}
-    for name, value in asked.items():
-        if value is not None:
-            raise InputError(f"{name}={value!r} was given, but {NOT_YET[name]} are not in this version yet.")
+    if constraints is not None:
+        raise InputError("constraints were given, but pairwise constraints are not in this version yet.")
+    check_cluster(scheduler, workers, security, performance_report)
     if resume:
         raise InputError("resume=True was given, but resuming is not in this version yet.")
     model = _model(
@@ -174,18 +180,29 @@ def fit(
         caught = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always")
         watch = _Watch(folder, progress, model)
+        cluster = None
+        if scheduler is not None or workers is not None:
+            from dmmc.engine.cluster import connect
+
+            watch({"phase": "connect"})
+            cluster = stack.enter_context(connect(scheduler, workers, security, dashboard=dashboard))
+            stack.enter_context(cluster.performance_report(performance_report))
         watch({"phase": "read"})
-        dataset = _opened(source, component, n_jobs)
+        dataset = _opened(source, component, n_jobs, cluster)
         check_image_shape(image_shape, dataset.n_features)
         image_shape = image_shape or _noted_shape(source, component, dataset.n_features)
         watch.n_rows = dataset.n_rows
+        engine = stack.enter_context(_engine(dataset, n_jobs, cluster))
         model.watch(watch)
+        model.on(engine)
         try:
-            model.fit(dataset, sample_weight=sample_weight)
+            model.fit(engine.dataset, sample_weight=sample_weight)
         finally:
             model.watch(None)
+            model.on(None)
         watch({"phase": "write" if folder is not None else "done"})
-        run = Run(model, dataset, {}, image_shape)
+        run = Run(model, dataset, {})
+        run._image_shape = image_shape
         run.info.update(
             method=method,
             command=command or "dmmc.fit(...) in Python",
@@ -211,7 +228,7 @@ def fit(
             peak_memory_mb=result.peak_memory(),
         )
         if folder is not None:
-            run._finish(folder, scores, image_shape)
+            run._finish(folder, engine, scores, image_shape)
     for warning in caught:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return run
@@ -259,9 +276,30 @@ def _is_number(value: object) -> bool:
     return value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
 
 
-def _opened(source: Any, component: str | None, n_jobs: int | None) -> Dataset:
+def check_cluster(scheduler: Any, workers: Any, security: Any, performance_report: Any = None) -> None:
+    """Refuse options of a cluster that contradict each other."""
+    if scheduler is not None and workers is not None:
+        raise InputError("scheduler and workers were both given; choose a cluster, or local workers.")
+    if scheduler is None and security is not None:
+        raise InputError("TLS files were given without a scheduler; they are for one with an address (tls://...).")
+    if scheduler is None and workers is None and performance_report is not None:
+        raise InputError("a performance report is made by a cluster; give a scheduler or workers too.")
+
+
+def _engine(dataset: Rows, n_jobs: int | None, cluster: Cluster | None) -> AbstractContextManager[Engine]:
+    if cluster is None:
+        return Local(open_dataset(dataset), n_jobs)
+    from dmmc.engine.distributed import Distributed
+
+    return Distributed(dataset, cluster)
+
+
+def _opened(source: Any, component: str | None, n_jobs: int | None, cluster: Cluster | None) -> Rows:
     """The rows; names that do not fit them are refused now, not when they are written."""
-    dataset = open_dataset(source, component, n_jobs)
+    if cluster is None:
+        dataset: Rows = open_dataset(source, component, n_jobs)
+    else:
+        dataset = open_rows(source, component, n_jobs, cluster.compute)
     wanted = {
         "row ids": (dataset.row_ids, dataset.n_rows),
         "feature names": (dataset.feature_names, dataset.n_features),

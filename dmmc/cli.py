@@ -21,7 +21,7 @@ from typing import Any
 import click
 
 from dmmc import __version__
-from dmmc.errors import ClusteringWarning, InputError
+from dmmc.errors import ClusteringWarning, ClusterLost, InputError
 from dmmc.progress import Progress
 
 METHODS = {
@@ -80,6 +80,9 @@ def _code(arguments: list[str]) -> int:
     except InputError as error:
         _complain(str(error))
         return 2
+    except ClusterLost as error:
+        _complain(str(error))
+        return 3
     except MemoryError as error:
         _complain(f"there is not enough memory: {error}.")
         return 4
@@ -148,16 +151,24 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
 
 
 def _cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    names = {
-        "--workers": "start this many local worker processes",
-        "--scheduler": "address or file of a Dask scheduler",
-        "--tls-ca": "certificate authority of the cluster",
-        "--tls-cert": "client certificate",
-        "--tls-key": "client key",
-    }
-    for name, help_text in reversed(names.items()):
-        function = click.option(name, help=f"{help_text} (not yet in this version)")(function)
+    options = (
+        click.option("--workers", type=int, help="start this many local worker processes for the run"),
+        click.option("--scheduler", help="address (tcp://, tls://) or scheduler file of a Dask cluster"),
+        click.option("--tls-ca", help="certificate authority of the cluster"),
+        click.option("--tls-cert", help="client certificate"),
+        click.option("--tls-key", help="client key"),
+    )
+    for option in reversed(options):
+        function = option(function)
     return function
+
+
+def _cluster(scheduler: str | None, workers: int | None, **tls: str | None) -> dict[str, Any]:
+    """Options of a cluster as `dmmc.fit` takes them."""
+    files = {name.removeprefix("tls_"): path for name, path in tls.items() if path is not None}
+    if files and len(files) < 3:
+        raise InputError(f"--tls-{next(iter(files))} was given; --tls-ca, --tls-cert and --tls-key go together.")
+    return {"scheduler": scheduler, "workers": workers, "security": files or None}
 
 
 def _refuse(later: dict[str, Any]) -> None:
@@ -199,7 +210,8 @@ def _notes() -> Iterator[None]:
 @click.option("--storage-option", multiple=True, metavar="N=V", help="(not yet in this version)")
 @click.option("--scores", is_flag=True, help="write scores.zarr too")
 @click.option("--image-shape", help="rows are images, e.g. 28x28: show them in the report")
-@click.option("--performance-report", help="Dask's performance report (not yet in this version)")
+@click.option("--performance-report", metavar="FILE", help="on a cluster, write Dask's performance report")
+@click.option("--dashboard", is_flag=True, help="with --workers, show Dask's dashboard on this machine")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
 @click.option("--quiet", is_flag=True, help="no progress")
 @_cluster_options
@@ -219,8 +231,15 @@ def fit(
     n_jobs: int | None,
     scores: bool,
     image_shape: str | None,
+    performance_report: str | None,
+    dashboard: bool,
     as_json: bool,
     quiet: bool,
+    scheduler: str | None,
+    workers: int | None,
+    tls_ca: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
     **later: Any,
 ) -> None:
     """Cluster the rows of SOURCE (a zarr store; see 'dmmc convert' for other files) into K clusters."""
@@ -239,6 +258,9 @@ def fit(
             overwrite=overwrite,
             scores=scores,
             image_shape=shape,
+            performance_report=performance_report,
+            dashboard=dashboard,
+            **_cluster(scheduler, workers, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key),
             n_jobs=n_jobs,
             max_seconds=max_seconds,
             random_state=random_state,
@@ -277,14 +299,13 @@ def predict(
     scores: Path | None,
     component: str | None,
     n_jobs: int | None,
-    **later: Any,
+    **cluster: Any,
 ) -> None:
     """Label the rows of SOURCE with the model that a fit wrote to OUT."""
-    _refuse(later)
+    where = _cluster(**cluster)
     from dmmc import api
-    from dmmc.data import open_dataset
-    from dmmc.label_files import write_arrays
 
+    api.check_cluster(**where)
     for target in (labels, scores):
         if target is not None and os.path.lexists(target):
             raise InputError(f"{target} exists; choose another path, or remove it first.")
@@ -293,12 +314,9 @@ def predict(
     if scores is not None and os.path.abspath(labels) == os.path.abspath(scores):
         raise InputError(f"labels and scores are both to be {labels}; choose two paths.")
     model = api.load(out).set_params(n_jobs=n_jobs)
-    rows = open_dataset(source, component, n_jobs)
-    found = {labels: model.predict(rows)}
-    if scores is not None:
-        found[scores] = model.decision_function(rows)
-    write_arrays(found)
-    click.echo(f"{len(found[labels])} labels written to {_name(labels)}")
+    paths = {"labels": labels} if scores is None else {"labels": labels, "scores": scores}
+    count = model.predict_to(source, paths, component, **where)
+    click.echo(f"{count} labels written to {_name(labels)}")
 
 
 @cli.command()

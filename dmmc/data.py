@@ -6,9 +6,10 @@ who computes: so the same rows give the same sums, bit for bit, from an array, a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,10 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from dmmc.errors import InputError
 
 MIB = 2**20
-ONE_BLOCK = 16 * MIB
-"""Below this size a matrix is a single block; above it blocks are half as large to as large."""
+ONE_BLOCK = 14 * MIB
+"""Below this size a matrix is a single block; above it blocks are half as large to as large: with whole tiles that is
+at most 16 MB, so that a worker of 1 GB can hold several beside its process."""
 
-FOUR_BLOCKS = 32 * MIB
+FOUR_BLOCKS = 28 * MIB
 """From this size on the number of blocks is a multiple of four, to keep two or four threads equally busy."""
 
 TILE_ROWS = 128
@@ -118,8 +120,8 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
-    """One matrix of numbers, cut into row blocks.
+class Matrix:
+    """What is known of one matrix of numbers, wherever its rows are: in memory (`Dataset`) or in a store (`Stored`).
 
     Parameters
     ----------
@@ -130,9 +132,7 @@ class Dataset:
     dtype : numpy.dtype
         Of the numbers as they are held in memory.
     is_sparse : bool
-        Whether the blocks hold `Csr` rows.
-    blocks : tuple of Block
-        All rows, in order.
+        Whether its blocks hold `Csr` rows.
     feature_names : tuple of str, optional
         Names of the columns, where the source has them.
     row_ids : ndarray, optional
@@ -144,9 +144,46 @@ class Dataset:
     n_features: int
     dtype: np.dtype[Any]
     is_sparse: bool
+    feature_names: tuple[str, ...] | None = field(default=None, repr=False, kw_only=True)
+    row_ids: NDArray[Any] | None = field(default=None, repr=False, kw_only=True)
+
+    def _column(self, values: ArrayLike, what: str, kinds: str) -> NDArray[Any]:
+        column = np.asarray(values)
+        if column.shape != (self.n_rows,):
+            raise InputError(
+                f"{what} of shape {column.shape} were given for {self.name}: "
+                f"one for each of its {self.n_rows} rows is wanted, shape ({self.n_rows},)."
+            )
+        if column.dtype.kind not in kinds:
+            wanted = "numbers" if "f" in kinds else "whole numbers"
+            raise InputError(f"{what} of dtype {column.dtype} were given for {self.name}: {wanted} are wanted.")
+        return column
+
+    def _columns(
+        self, weight: ArrayLike | None, given: ArrayLike | None
+    ) -> tuple[NDArray[np.float64] | None, NDArray[np.int64] | None]:
+        weights = None if weight is None else self._column(weight, "weights", "biuf").astype(np.float64)
+        labels = None if given is None else self._column(given, "labels", "biu").astype(np.int64)
+        return weights, labels
+
+    def _wanted(self, rows: ArrayLike) -> NDArray[np.int64]:
+        wanted = np.asarray(rows, dtype=np.int64)
+        if wanted.size and not (wanted.min() >= 0 and wanted.max() < self.n_rows):
+            raise IndexError(f"rows {wanted.min()} to {wanted.max()} were asked of {self.n_rows} rows")
+        return wanted
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset(Matrix):
+    """One matrix of numbers in memory, cut into row blocks.
+
+    Parameters
+    ----------
+    blocks : tuple of Block
+        All rows, in order.
+    """
+
     blocks: tuple[Block, ...] = field(repr=False)
-    feature_names: tuple[str, ...] | None = field(default=None, repr=False)
-    row_ids: NDArray[Any] | None = field(default=None, repr=False)
 
     @property
     def nbytes(self) -> int:
@@ -160,7 +197,18 @@ class Dataset:
             return sum(len(block.rows.data) for block in self.blocks)
         return self.n_rows * self.n_features
 
-    def with_columns(self, weight: ArrayLike | None = None, given: ArrayLike | None = None) -> Dataset:
+    @property
+    def bounds(self) -> NDArray[np.int64]:
+        """The first row of each block, then the number of rows."""
+        return np.array([*(block.start for block in self.blocks), self.n_rows], np.int64)
+
+    @property
+    def weight(self) -> NDArray[np.float64] | None:
+        """The rows' weights, if they have any."""
+        weights = [block.weight for block in self.blocks if block.weight is not None]
+        return np.concatenate(weights) if weights else None
+
+    def with_columns(self, weight: ArrayLike | None = None, given: ArrayLike | None = None) -> Self:
         """Give the same rows with something said about each of them.
 
         Parameters
@@ -175,8 +223,7 @@ class Dataset:
         Dataset
             Shares the rows of this one; its blocks have empty caches.
         """
-        weights = None if weight is None else self._column(weight, "weights", "biuf").astype(np.float64)
-        labels = None if given is None else self._column(given, "labels", "biu").astype(np.int64)
+        weights, labels = self._columns(weight, given)
         blocks = tuple(
             replace(
                 block,
@@ -187,18 +234,6 @@ class Dataset:
             for block in self.blocks
         )
         return replace(self, blocks=blocks)
-
-    def _column(self, values: ArrayLike, what: str, kinds: str) -> NDArray[Any]:
-        column = np.asarray(values)
-        if column.shape != (self.n_rows,):
-            raise InputError(
-                f"{what} of shape {column.shape} were given for {self.name}: "
-                f"one for each of its {self.n_rows} rows is wanted, shape ({self.n_rows},)."
-            )
-        if column.dtype.kind not in kinds:
-            wanted = "numbers" if "f" in kinds else "whole numbers"
-            raise InputError(f"{what} of dtype {column.dtype} were given for {self.name}: {wanted} are wanted.")
-        return column
 
     def take(self, rows: ArrayLike) -> Any:
         """Gather a few rows.
@@ -213,32 +248,111 @@ class Dataset:
         ndarray or scipy.sparse.csr_array
             The rows in the order asked for, in their own dtype.
         """
-        wanted = np.asarray(rows, dtype=np.int64)
-        if wanted.size and not (wanted.min() >= 0 and wanted.max() < self.n_rows):
-            raise IndexError(f"rows {wanted.min()} to {wanted.max()} were asked of {self.n_rows} rows")
-        starts = [block.start for block in self.blocks]
-        holder = np.searchsorted(starts, wanted, side="right") - 1
+        wanted = self._wanted(rows)
+        holder = holders(self.bounds, wanted)
+        return joined(self, holder, {int(b): picked(self.blocks[b], wanted[holder == b]) for b in np.unique(holder)})
+
+
+class Reader(Protocol):
+    """Rows that are read where they are needed: it pickles as a place, not as numbers."""
+
+    def read(self, start: int, stop: int) -> NDArray[Any] | Csr:
+        """Rows start to stop; consecutive reads of one reader share what a chunk holds of both."""
+        ...
+
+    def load(self, n_jobs: int | None) -> NDArray[Any] | Csr:
+        """All rows."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Stored(Matrix):
+    """One matrix of numbers that stays in its store; any block of it can be read by anyone, any time.
+
+    Parameters
+    ----------
+    bounds : ndarray of int64
+        The first row of each block, then the number of rows.
+    nnz : int
+        Number of stored values.
+    reader : Reader
+        Reads rows.
+    weight, given : ndarray, optional
+        How much each row counts; a label for each row.
+    gather : callable, optional
+        Who takes rows: an engine that has them at hand. By default they are read here.
+    """
+
+    bounds: NDArray[np.int64] = field(repr=False)
+    nnz: int
+    reader: Reader = field(repr=False)
+    weight: NDArray[np.float64] | None = field(default=None, repr=False)
+    given: NDArray[np.int64] | None = field(default=None, repr=False)
+    gather: Callable[[NDArray[np.int64]], Any] | None = field(default=None, repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows take in memory."""
         if self.is_sparse:
-            return self._take_sparse(wanted, holder)
-        gathered = np.empty((len(wanted), self.n_features), self.dtype)
+            return self.nnz * (self.dtype.itemsize + 4) + 8 * self.n_rows
+        return self.nnz * self.dtype.itemsize
+
+    def with_columns(self, weight: ArrayLike | None = None, given: ArrayLike | None = None) -> Self:
+        """As `Dataset.with_columns`."""
+        weights, labels = self._columns(weight, given)
+        return replace(
+            self,
+            weight=self.weight if weights is None else weights,
+            given=self.given if labels is None else labels,
+        )
+
+    def take(self, rows: ArrayLike) -> Any:
+        """As `Dataset.take`."""
+        wanted = self._wanted(rows)
+        if self.gather is not None:
+            return self.gather(wanted)
+        holder = holders(self.bounds, wanted)
+        parts = {}
         for b in np.unique(holder):
-            block = self.blocks[b]
-            here = holder == b
-            gathered[here] = block.rows[wanted[here] - block.start]
+            start, stop = (int(bound) for bound in self.bounds[b : b + 2])
+            block = Block(int(b), start, stop, self.reader.read(start, stop))
+            parts[int(b)] = picked(block, wanted[holder == b])
+        return joined(self, holder, parts)
+
+    def load(self, n_jobs: int | None = None) -> Dataset:
+        """The same matrix in memory."""
+        dataset = _in_blocks(self, self.reader.load(n_jobs), self.bounds)
+        return dataset.with_columns(self.weight, self.given)
+
+
+Rows = Dataset | Stored
+"""What starts and solvers are given: they ask for its shape, its columns and a few rows, never where rows are."""
+
+
+def holders(bounds: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Number of the block that holds each of the wanted rows."""
+    return np.searchsorted(bounds[:-1], wanted, side="right") - 1
+
+
+def picked(block: Block, wanted: NDArray[np.int64]) -> Any:
+    """Those rows (numbers in the matrix) of one block: an array, or scipy CSR rows."""
+    rows = block.rows.to_scipy() if isinstance(block.rows, Csr) else block.rows
+    return rows[wanted - block.start]
+
+
+def joined(matrix: Matrix, holder: NDArray[np.intp], parts: dict[int, Any]) -> Any:
+    """Rows picked block by block, in the order in which they were asked for."""
+    if not matrix.is_sparse:
+        gathered = np.empty((len(holder), matrix.n_features), matrix.dtype)
+        for b, part in parts.items():
+            gathered[holder == b] = part
         return gathered
+    from scipy.sparse import csr_array, vstack
 
-    def _take_sparse(self, wanted: NDArray[np.int64], holder: NDArray[np.intp]) -> Any:
-        from scipy.sparse import csr_array, vstack
-
-        if not len(wanted):
-            return csr_array((0, self.n_features), dtype=self.dtype)
-        by_block = np.argsort(holder, kind="stable")
-        parts = []
-        for b in np.unique(holder):
-            block = self.blocks[b]
-            assert isinstance(block.rows, Csr)
-            parts.append(block.rows.to_scipy()[wanted[holder == b] - block.start])
-        return vstack(parts, format="csr")[np.argsort(by_block)]
+    if not len(holder):
+        return csr_array((0, matrix.n_features), dtype=matrix.dtype)
+    by_block = np.argsort(holder, kind="stable")
+    return vstack([parts[b] for b in sorted(parts)], format="csr")[np.argsort(by_block)]
 
 
 def open_dataset(source: object, component: str | None = None, n_jobs: int | None = None) -> Dataset:
@@ -267,27 +381,43 @@ def open_dataset(source: object, component: str | None = None, n_jobs: int | Non
     """
     if isinstance(source, Dataset):
         return source
+    if isinstance(source, Stored):
+        return source.load(n_jobs)
     # The readers build on this module, which meets them only here.
     from dmmc.sources import load
 
-    matrix = load(source, component, n_jobs)
-    rows = matrix.rows
+    found = load(source, component, n_jobs)
+    rows = found.rows
     if isinstance(rows, Csr):
-        n_rows, n_features, dtype = rows.n_rows, rows.n_features, rows.data.dtype
+        shape, dtype = (rows.n_rows, rows.n_features), rows.data.dtype
         bounds = csr_bounds(rows.indptr, dtype.itemsize)
-        parts: list[NDArray[Any] | Csr] = [rows.cut(a, b) for a, b in _pairs(bounds)]
     else:
-        (n_rows, n_features), dtype = rows.shape, rows.dtype
-        bounds = block_bounds(n_rows, n_features, dtype.itemsize)
-        parts = [rows[a:b] for a, b in _pairs(bounds)]
-    blocks = tuple(Block(i, a, b, part) for i, ((a, b), part) in enumerate(zip(_pairs(bounds), parts, strict=True)))
+        shape, dtype = (rows.shape[0], rows.shape[1]), rows.dtype
+        bounds = block_bounds(*shape, dtype.itemsize)
+    matrix = Matrix(
+        found.name,
+        *shape,
+        dtype,
+        isinstance(rows, Csr),
+        feature_names=found.feature_names,
+        row_ids=found.row_ids,
+    )
+    return _in_blocks(matrix, rows, bounds)
+
+
+def _in_blocks(matrix: Matrix, rows: NDArray[Any] | Csr, bounds: NDArray[np.int64]) -> Dataset:
+    """A matrix in memory, cut at the bounds; blocks are views."""
+    spans = pairwise(bounds.tolist())
+    blocks = tuple(
+        Block(i, a, b, rows.cut(a, b) if isinstance(rows, Csr) else rows[a:b]) for i, (a, b) in enumerate(spans)
+    )
     return Dataset(
-        name=matrix.name,
-        n_rows=n_rows,
-        n_features=n_features,
-        dtype=dtype,
-        is_sparse=isinstance(rows, Csr),
-        blocks=blocks,
+        matrix.name,
+        matrix.n_rows,
+        matrix.n_features,
+        matrix.dtype,
+        matrix.is_sparse,
+        blocks,
         feature_names=matrix.feature_names,
         row_ids=matrix.row_ids,
     )
@@ -296,8 +426,8 @@ def open_dataset(source: object, component: str | None = None, n_jobs: int | Non
 def block_bounds(n_rows: int, n_features: int, itemsize: int) -> NDArray[np.int64]:
     """Where a dense matrix is cut into blocks.
 
-    All blocks have the same number of rows, but for the last, which may be shorter. They are of 8 to 32 MiB,
-    or of one row where a single row is larger than that.
+    All blocks have the same number of rows, but for the last, which may be shorter. They are of 7 to 15 MiB,
+    or of a few rows where rows are long.
 
     Parameters
     ----------
@@ -353,10 +483,6 @@ def _block_count(n_bytes: int) -> int:
     if n_bytes < FOUR_BLOCKS:
         return 2
     return -(-n_bytes // (4 * ONE_BLOCK)) * 4
-
-
-def _pairs(bounds: NDArray[np.int64]) -> list[tuple[int, int]]:
-    return list(pairwise(bounds.tolist()))
 
 
 def _read_only(values: Any) -> Any:

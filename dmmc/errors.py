@@ -14,6 +14,10 @@ class InputTypeError(InputError, TypeError):
     """Input of a kind that cannot be read as numbers."""
 
 
+class ClusterLost(RuntimeError):  # noqa: N818 - what happened, not what was wrong
+    """The cluster can no longer, or not at all, do the work; what was done so far can be resumed."""
+
+
 class ClusteringWarning(UserWarning):
     """The result stands, but the user should know how it came about."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc import inspection, kernels, passes
-from dmmc.data import Dataset
+from dmmc.data import Rows
 from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.inspection import Description, Inspection, Limits
 
@@ -69,7 +69,7 @@ class Geometry:
         return ((rows - self.mean) / self.unit).astype(np.float32)
 
 
-def measure(dataset: Dataset, run: Callable[..., Iterable[Any]], scale: str) -> tuple[Geometry, Dataset]:
+def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tuple[Geometry, Rows]:
     """Validate the data and find its geometry.
 
     1. one pass reads every number: NaN and infinity are named, moments and the fingerprint computed
@@ -79,7 +79,7 @@ def measure(dataset: Dataset, run: Callable[..., Iterable[Any]], scale: str) -> 
 
     Parameters
     ----------
-    dataset : Dataset
+    dataset : Dataset or Stored
     run : the engine's `rows`: a pass over the blocks, one result a block
     scale : "auto", "standard" or "none"
 
@@ -91,7 +91,7 @@ def measure(dataset: Dataset, run: Callable[..., Iterable[Any]], scale: str) -> 
     found = list(run(inspection.inspect, shift))  # 1
     _check_numbers(dataset, found)
     total, mean, variance = _moments([block.moments for block in found], shift)
-    weight = _weights(dataset)
+    weight = np.ones(dataset.n_rows) if dataset.weight is None else dataset.weight.copy()
     if not total > 0:
         raise InputError("the sample weights of all rows are 0; at least one row must count.")
     sample = _sampled(dataset, weight)  # 2
@@ -112,7 +112,7 @@ def measure(dataset: Dataset, run: Callable[..., Iterable[Any]], scale: str) -> 
     return Geometry(mean, unit, total, standardise, _fingerprint(dataset, found)), dataset
 
 
-def _check_numbers(dataset: Dataset, found: list[Inspection]) -> None:
+def _check_numbers(dataset: Rows, found: list[Inspection]) -> None:
     """Numbers are finite, and small enough to be squared and added up."""
     for block in found:
         if block.nonfinite is not None:
@@ -125,7 +125,7 @@ def _check_numbers(dataset: Dataset, found: list[Inspection]) -> None:
         )
 
 
-def _check_spread(dataset: Dataset, units: Array, parts: list[Description]) -> None:
+def _check_spread(dataset: Rows, units: Array, parts: list[Description]) -> None:
     """Rows differ, and by enough to divide by: `units` are those of the features that vary."""
     if len(units) and units.min() > 1.0 / LARGEST[kernels.compute_dtype(dataset.dtype)]:
         return
@@ -140,7 +140,7 @@ def _check_spread(dataset: Dataset, units: Array, parts: list[Description]) -> N
     )
 
 
-def _fingerprint(dataset: Dataset, found: list[Inspection]) -> str:
+def _fingerprint(dataset: Rows, found: list[Inspection]) -> str:
     digest = hashlib.sha256(f"{dataset.n_rows} {dataset.n_features} {dataset.dtype.str}".encode())
     digest.update("".join(block.digest for block in found).encode())
     return digest.hexdigest()
@@ -156,18 +156,11 @@ def _moments(parts: Iterable[Description], shift: Array) -> tuple[float, Array, 
     return total, mean + shift, np.where(variance > 1e-14 * mean**2, variance, 0.0)
 
 
-def _row(dataset: Dataset, number: int) -> Array:
+def _row(dataset: Rows, number: int) -> Array:
     """A row to take moments about: nearer to the mean than 0 is, and a constant feature is exactly 0 from it."""
     row = dataset.take(np.array([number]))
     row = (row.toarray() if dataset.is_sparse else row)[0].astype(np.float64)
     return np.where(np.isfinite(row), row, 0.0)
-
-
-def _weights(dataset: Dataset) -> Array:
-    """A weight for each row, ones where none were given."""
-    return np.concatenate(
-        [np.ones(block.stop - block.start) if block.weight is None else block.weight for block in dataset.blocks]
-    )
 
 
 class _Sample(NamedTuple):
@@ -178,7 +171,7 @@ class _Sample(NamedTuple):
     differs_widely: bool
 
 
-def _sampled(dataset: Dataset, weight: Array) -> _Sample:
+def _sampled(dataset: Rows, weight: Array) -> _Sample:
     """Centre and spread of evenly spaced rows; whether spreads differ, of the features that move in most rows.
 
     Features that are 0 in most rows (words, rare events) differ in frequency rather than in unit.
@@ -217,7 +210,7 @@ def _quantile(values: Array, weight: Array, q: float) -> Array:
     return np.asarray(values[order[at, np.arange(values.shape[1])], np.arange(values.shape[1])])
 
 
-def _limits(dataset: Dataset, far: Array, weight: Array) -> Limits | None:
+def _limits(dataset: Rows, far: Array, weight: Array) -> Limits | None:
     """Let a row beyond FAR times the median distance count as much, in the second moment, as a median row."""
     typical = float(_quantile(far[:, None], weight, 0.5)[0])
     outlying = np.flatnonzero((far > FAR * typical) & (weight > 0)) if typical > 0 else np.zeros(0, int)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc import kernels
-from dmmc.data import Block, Csr, Dataset
+from dmmc.data import Block, Csr, Rows
 from dmmc.errors import InputError
 
 Array = NDArray[Any]
@@ -83,12 +83,17 @@ def first_nonfinite(block: Block) -> tuple[int, int]:
     return block.start + where // rows.shape[1], where % rows.shape[1]
 
 
-def not_finite(dataset: Dataset, where: tuple[int, int]) -> InputError:
+def not_finite(dataset: Rows, where: tuple[int, int]) -> InputError:
     """The sentence about a number that is not finite."""
+    return named_not_finite(dataset.name, where, dataset.take(np.array([where[0]]))[0, where[1]])
+
+
+def named_not_finite(name: str, where: tuple[int, int], value: Any) -> InputError:
+    """The same, where only the matrix's name and the number are at hand."""
     row, column = where
-    what = "NaN" if np.isnan(dataset.take(np.array([row]))[0, column]) else "infinity"
+    what = "NaN" if np.isnan(value) else "infinity"
     return InputError(
-        f"{dataset.name} contains {what} at row {row}, column {column}; every number must be finite "
+        f"{name} contains {what} at row {row}, column {column}; every number must be finite "
         "(no NaN, no infinity): impute or drop such rows first."
     )
 

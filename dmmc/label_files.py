@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -18,7 +17,8 @@ from dmmc.sources import missing_chunks
 
 Array = NDArray[Any]
 
-CHUNK_BYTES = 8 * 2**20
+CHUNK_ROWS = 2**16
+"""Rows of a chunk: few enough for many workers to write side by side, each whole chunks."""
 WANTED = "a zarr array, .npy, .npz:KEY or .csv of labels"
 
 
@@ -141,33 +141,61 @@ def _number(word: str) -> bool:
 
 def write_arrays(wanted: Mapping[Path, Array]) -> None:
     """Write each array as a zarr store of its own; they appear when all of them are whole, or none does."""
-    asides = {path: path.with_name(f".{path.name}.new") for path in wanted}
-    try:
+    with Appearing({path: (values.shape, values.dtype.type) for path, values in wanted.items()}) as asides:
+        import zarr
+
         for path, values in wanted.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(asides[path], ignore_errors=True)
-            _write_zarr(asides[path], values)
-        for path, aside in asides.items():
-            os.rename(aside, path)
-    except BaseException:
-        for aside in asides.values():
+            zarr.open_array(str(asides[path]), mode="r+")[...] = values
+
+
+class Appearing:
+    """Zarr arrays in the making: written aside by whoever can, they appear when all of them are whole, or none does.
+
+    With checksums, and no chunk left out: what is lost or damaged later is noticed.
+
+    Parameters
+    ----------
+    wanted : shape and type of the array at each path
+    """
+
+    def __init__(self, wanted: Mapping[Path, tuple[tuple[int, ...], type]]) -> None:
+        self._wanted = wanted
+        self._asides = {path: path.with_name(f".{path.name}.new") for path in wanted}
+
+    def __enter__(self) -> dict[Path, Path]:
+        try:
+            for path, (shape, kind) in self._wanted.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                shutil.rmtree(self._asides[path], ignore_errors=True)
+                _create(self._asides[path], shape, kind)
+        except BaseException:
+            self._remove()
+            raise
+        return self._asides
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        try:
+            if kind is None:
+                for path, aside in self._asides.items():
+                    os.rename(aside, path)
+        finally:
+            self._remove()
+
+    def _remove(self) -> None:
+        for aside in self._asides.values():
             shutil.rmtree(aside, ignore_errors=True)
-        raise
 
 
-def _write_zarr(path: Path, values: Array) -> None:
-    """With checksums, and no chunk left out: what is lost or damaged later is noticed."""
+def _create(path: Path, shape: tuple[int, ...], kind: type) -> None:
     import zarr
     from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
 
-    row_bytes = max(1, math.prod(values.shape[1:]) * values.itemsize)
-    array = zarr.create_array(
+    zarr.create_array(
         str(path),
-        shape=values.shape,
-        chunks=(max(1, min(len(values), CHUNK_BYTES // row_bytes)), *values.shape[1:]),
-        dtype=values.dtype,
+        shape=shape,
+        chunks=(max(1, min(shape[0], CHUNK_ROWS)), *shape[1:]),
+        dtype=kind,
         serializer=BytesCodec(),
         compressors=[ZstdCodec(level=3), Crc32cCodec()],
         config={"write_empty_chunks": True},
     )
-    array[...] = values

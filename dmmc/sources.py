@@ -37,8 +37,8 @@ MADE_UP = "dmmc-made-up-index"
 """Attribute of an obs or var whose index `dmmc convert` made up, as AnnData wants one: it names nothing."""
 
 
-class Matrix(NamedTuple):
-    """A whole matrix, and how its source calls it, its columns and its rows."""
+class Loaded(NamedTuple):
+    """A whole matrix in memory, and how its source calls it, its columns and its rows."""
 
     name: str
     rows: NDArray[Any] | Csr
@@ -46,7 +46,7 @@ class Matrix(NamedTuple):
     row_ids: NDArray[Any] | None = None
 
 
-def load(source: Any, component: str | None = None, n_jobs: int | None = None) -> Matrix:
+def load(source: Any, component: str | None = None, n_jobs: int | None = None) -> Loaded:
     """Read a source of any kind; see `dmmc.data.open_dataset`.
 
     Parameters
@@ -60,40 +60,46 @@ def load(source: Any, component: str | None = None, n_jobs: int | None = None) -
 
     Returns
     -------
-    Matrix
+    Loaded
         The rows, in memory.
     """
     if isinstance(source, str | os.PathLike):
         return _load_path(os.fspath(source), component, n_jobs)
-    if _comes_from(source, "zarr") and hasattr(source, "store_path"):
+    if comes_from(source, "zarr") and hasattr(source, "store_path"):
         return _load_zarr(source, str(source.store_path.store), component, n_jobs)
     if component is not None:
         raise InputError(
             f"component={component!r} names a matrix inside a zarr store, but the source is a "
             f"{type(source).__name__}: leave component out, or give the store."
         )
-    if _comes_from(source, "dask") and hasattr(source, "to_delayed") and hasattr(source, "chunks"):
+    if is_dask_array(source):
         return _load_dask(source, n_jobs)
-    if _comes_from(source, "anndata"):
+    if comes_from(source, "anndata"):
         return _load_anndata(source, n_jobs)
-    if (_comes_from(source, "pandas") or _comes_from(source, "polars")) and hasattr(source, "to_numpy"):
+    if (comes_from(source, "pandas") or comes_from(source, "polars")) and hasattr(source, "to_numpy"):
         return _load_frame(source)
-    if _is_sparse(source):
+    if is_sparse(source):
         name = f"sparse matrix of shape {source.shape}"
-        return Matrix(name, _csr_of(source, name))
-    array = _array_of(source)
+        return Loaded(name, csr_of(source, name))
+    array = array_of(source)
     name = f"array of shape {array.shape}"
     check_shape(array.shape, name)
-    return Matrix(name, np.ascontiguousarray(as_numbers(array, name)))
+    return Loaded(name, np.ascontiguousarray(as_numbers(array, name)))
 
 
-def _comes_from(source: object, library: str) -> bool:
+def comes_from(source: object, library: str) -> bool:
     """Whether a source is of a class of this library, or derived from one, without importing the library."""
     return any(cls.__module__.partition(".")[0] == library for cls in type(source).__mro__)
 
 
-def _is_sparse(source: object) -> bool:
-    return (_comes_from(source, "scipy") or _comes_from(source, "sparse")) and hasattr(source, "nnz")
+def is_dask_array(source: object) -> bool:
+    """Whether a source is a dask array, found out without importing dask."""
+    return comes_from(source, "dask") and hasattr(source, "to_delayed") and hasattr(source, "chunks")
+
+
+def is_sparse(source: object) -> bool:
+    """Whether a source is a sparse matrix of scipy or of `sparse`."""
+    return (comes_from(source, "scipy") or comes_from(source, "sparse")) and hasattr(source, "nnz")
 
 
 # -------------------------------------------------------------------------------------- what a matrix must be
@@ -158,7 +164,7 @@ def _not_a_number(array: NDArray[Any], name: str) -> InputError:
     return InputError(f"{name} of dtype object could not be converted to numbers.")
 
 
-def _array_of(source: Any) -> NDArray[Any]:
+def array_of(source: Any) -> NDArray[Any]:
     """Anything array-like as a plain array; what numpy would quietly lose on the way is refused."""
     if isinstance(source, np.matrix):
         raise InputTypeError("np.matrix is not supported: convert it to an array with np.asarray.")
@@ -173,14 +179,14 @@ def _array_of(source: Any) -> NDArray[Any]:
 # ----------------------------------------------------------------------------------------------------- frames
 
 
-def _load_frame(frame: Any) -> Matrix:
+def _load_frame(frame: Any) -> Loaded:
     """Read a frame of pandas or polars."""
     name = f"{type(frame).__name__} of shape {frame.shape}"
     check_shape(frame.shape, name)
     dtypes = list(frame.dtypes)
     # pandas offers `sparse` where all columns are; unless they leave out zeros they are dense to us
     if hasattr(frame, "sparse") and all(dtype.fill_value == 0 for dtype in dtypes):
-        rows: NDArray[Any] | Csr = _csr_of(frame.sparse.to_coo(), name)
+        rows: NDArray[Any] | Csr = csr_of(frame.sparse.to_coo(), name)
     else:
         values = frame.to_numpy()
         if values.dtype == object and all(getattr(dtype, "kind", "O") in "biuf" for dtype in dtypes):
@@ -191,10 +197,10 @@ def _load_frame(frame: Any) -> Matrix:
     feature_names = names if all(isinstance(column, str) for column in names) else None
     index = getattr(frame, "index", None)
     row_ids = None if index is None or type(index).__name__ == "RangeIndex" else index.to_numpy()
-    return Matrix(name, rows, feature_names, row_ids)
+    return Loaded(name, rows, feature_names, row_ids)
 
 
-def _load_anndata(adata: Any, n_jobs: int | None) -> Matrix:
+def _load_anndata(adata: Any, n_jobs: int | None) -> Loaded:
     """Read the X of an AnnData object, in memory or backed."""
     if adata.X is None:
         raise InputError("the AnnData object has no X: a matrix of numbers is wanted.")
@@ -207,7 +213,7 @@ def _load_anndata(adata: Any, n_jobs: int | None) -> Matrix:
 # ------------------------------------------------------------------------------------------------ sparse rows
 
 
-def _csr_of(matrix: Any, name: str) -> Csr:
+def csr_of(matrix: Any, name: str) -> Csr:
     """Any sparse matrix of scipy or `sparse`, as sorted rows; a CSR matrix that has them is not copied."""
     check_shape(matrix.shape, name)
     dtype = memory_dtype(matrix.dtype, name)
@@ -222,10 +228,10 @@ def _csr_of(matrix: Any, name: str) -> Csr:
         matrix = matrix.tocsr()
     # scipy lets the arrays be longer than what indptr says is in use
     used = slice(0, int(matrix.indptr[-1])) if len(matrix.indptr) else slice(None)
-    indptr = _checked_indptr(matrix.indptr, matrix.shape[0], name)
-    indices = _narrow(matrix.indices[used], matrix.shape[1], indptr, 0, name)
+    indptr = checked_indptr(matrix.indptr, matrix.shape[0], name)
+    indices = narrow(matrix.indices[used], matrix.shape[1], indptr, 0, name)
     data = as_numbers(matrix.data[used], name)
-    return _sorted_rows(_same_lengths(Csr(data, indices, indptr, matrix.shape[1]), name))
+    return sorted_rows(same_lengths(Csr(data, indices, indptr, matrix.shape[1]), name))
 
 
 def _converted(matrix: Any, dtype: np.dtype[Any], name: str) -> Any:
@@ -235,7 +241,8 @@ def _converted(matrix: Any, dtype: np.dtype[Any], name: str) -> Any:
         raise InputError(f"{name} of dtype {matrix.dtype} cannot be converted to {dtype}: {error}") from error
 
 
-def _checked_indptr(indptr: NDArray[Any], n_rows: int, name: str) -> NDArray[np.int64]:
+def checked_indptr(indptr: NDArray[Any], n_rows: int, name: str) -> NDArray[np.int64]:
+    """Where each row begins; refused unless it starts at 0 and never falls."""
     if indptr.ndim != 1 or len(indptr) != n_rows + 1:
         raise InputError(
             f"{name}: indptr of shape {indptr.shape} does not fit {n_rows} rows, ({n_rows + 1},) is wanted."
@@ -249,7 +256,8 @@ def _checked_indptr(indptr: NDArray[Any], n_rows: int, name: str) -> NDArray[np.
     return starts
 
 
-def _same_lengths(csr: Csr, name: str) -> Csr:
+def same_lengths(csr: Csr, name: str) -> Csr:
+    """The same rows; refused unless there are as many values as columns, and as indptr says."""
     if not len(csr.data) == len(csr.indices) == csr.indptr[-1]:
         raise InputError(
             f"{name}: data, indices and the end of indptr disagree on the number of values: {len(csr.data)}, "
@@ -258,7 +266,7 @@ def _same_lengths(csr: Csr, name: str) -> Csr:
     return csr
 
 
-def _narrow(indices: NDArray[Any], n_features: int, indptr: NDArray[np.int64], offset: int, name: str) -> NDArray[Any]:
+def narrow(indices: NDArray[Any], n_features: int, indptr: NDArray[np.int64], offset: int, name: str) -> NDArray[Any]:
     """Column numbers as uint32 where int32 can hold them all, checked; the first is value number `offset`."""
     if indices.dtype.kind not in "iu":
         raise InputError(f"{name}: indices of dtype {indices.dtype} cannot be column numbers, integers are wanted.")
@@ -271,7 +279,7 @@ def _narrow(indices: NDArray[Any], n_features: int, indptr: NDArray[np.int64], o
     return columns.astype(np.uint32 if n_features <= COLUMNS_OF_INT32 else np.uint64, copy=False)
 
 
-def _sorted_rows(csr: Csr) -> Csr:
+def sorted_rows(csr: Csr) -> Csr:
     """Rows with sorted columns, none twice; the same arrays if they are so already."""
     # in bands, as scipy would copy the columns of a matrix of more than 2**31 values
     bounds = csr_bounds(csr.indptr, csr.data.itemsize).tolist()
@@ -304,7 +312,7 @@ def _stack(bands: list[Any]) -> Csr:
 # ------------------------------------------------------------------------------------------------------- dask
 
 
-def _load_dask(array: Any, n_jobs: int | None) -> Matrix:
+def _load_dask(array: Any, n_jobs: int | None) -> Loaded:
     """Read a dask array; each of its chunks is computed once and put where it belongs as it comes."""
     if any(math.isnan(size) for size in array.shape):
         array = array.copy().compute_chunk_sizes()
@@ -312,7 +320,7 @@ def _load_dask(array: Any, n_jobs: int | None) -> Matrix:
     check_shape(array.shape, name)
     chunks = _DaskChunks(array, name)
     chunks.compute(n_jobs)
-    return Matrix(name, chunks.matrix())
+    return Loaded(name, chunks.matrix())
 
 
 class _DaskChunks:
@@ -338,7 +346,7 @@ class _DaskChunks:
             tasks = [put(chunk, place) for place, chunk in zip(self.places, array.to_delayed().ravel(), strict=True)]
             # dask does not say which chunk failed: the loop below meets it again and does
             with suppress(Exception):
-                dask.compute(tasks, num_workers=_threads(n_jobs))
+                dask.compute(tasks, num_workers=threads(n_jobs))
         else:
             # other processes cannot put into ours; persist, so that what chunks share is computed once
             array = array.persist()
@@ -347,7 +355,7 @@ class _DaskChunks:
                 self._compute_one(place, chunk)
 
     def _compute_one(self, place: tuple[int, ...], chunk: Any) -> None:
-        rows = _row_words(*self.edges[0][place[0] : place[0] + 2])
+        rows = row_words(*self.edges[0][place[0] : place[0] + 2])
         try:
             self.put(chunk.compute(), place)
         except InputError:
@@ -359,15 +367,15 @@ class _DaskChunks:
         """Put a chunk where it belongs, after a look at its shape and dtype."""
         spans = [slice(edges[i], edges[i + 1]) for edges, i in zip(self.edges, place, strict=True)]
         shape = tuple(span.stop - span.start for span in spans)
-        name = f"{self.name}, {_row_words(spans[0].start, spans[0].stop)}"
+        name = f"{self.name}, {row_words(spans[0].start, spans[0].stop)}"
         if chunk.shape != shape:
             raise InputError(f"{name}: a chunk is of shape {chunk.shape}, dask promised {shape}.")
         if not np.can_cast(memory_dtype(chunk.dtype, name), self.dtype):
             raise InputError(f"{name}: a chunk is of dtype {chunk.dtype}, dask promised {self.dtype}.")
-        if _is_sparse(chunk) and math.prod(shape):
-            self.sparse[place] = _in_own_pages(_csr_of(chunk, name).to_scipy().astype(self.dtype, copy=False))
+        if is_sparse(chunk) and math.prod(shape):
+            self.sparse[place] = _in_own_pages(csr_of(chunk, name).to_scipy().astype(self.dtype, copy=False))
         elif math.prod(shape):
-            self._dense()[tuple(spans)] = as_numbers(_array_of(chunk), name)
+            self._dense()[tuple(spans)] = as_numbers(array_of(chunk), name)
         self.arrived.add(place)
 
     def _dense(self) -> NDArray[Any]:
@@ -410,21 +418,23 @@ def _in_own_pages(matrix: Any) -> Any:
     return matrix
 
 
-def _threads(n_jobs: int | None) -> int:
+def threads(n_jobs: int | None) -> int:
+    """How many threads read."""
     if n_jobs is not None and n_jobs > 0:
         return n_jobs
     # where the system can say so, the cores that this process may use rather than all there are
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _row_words(start: int, stop: int) -> str:
+def row_words(start: int, stop: int) -> str:
+    """Rows start to stop - 1, as a message names them."""
     return f"row {start}" if stop == start + 1 else f"rows {start} to {stop - 1}"
 
 
 # ------------------------------------------------------------------------------------------------------- zarr
 
 
-def _load_path(path: str, component: str | None, n_jobs: int | None) -> Matrix:
+def _load_path(path: str, component: str | None, n_jobs: int | None) -> Loaded:
     """Read a zarr store on disk."""
     with opened(path) as node:
         return _load_zarr(node, Path(path).name, component, n_jobs)
@@ -454,16 +464,16 @@ def opened(path: str) -> Iterator[Any]:
         yield node
 
 
-def _load_zarr(node: Any, store: str, component: str | None, n_jobs: int | None) -> Matrix:
+def _load_zarr(node: Any, store: str, component: str | None, n_jobs: int | None) -> Loaded:
     """Read a zarr array, a group of CSR arrays, or the one matrix that a group holds."""
     found = find_matrix(node, store, component)
     names, row_ids = None, None
     if found.frame is not None:
-        columns = _index_of(found.frame, "var", store)
+        columns = index_of(found.frame, "var", store)
         names = None if columns is None else tuple(columns.tolist())
-        row_ids = _index_of(found.frame, "obs", store)
-    read = _read_csr if found.is_sparse else _read
-    return Matrix(found.name, read(found.node, found.name, n_jobs), names, row_ids)
+        row_ids = index_of(found.frame, "obs", store)
+    read = read_csr if found.is_sparse else read_all
+    return Loaded(found.name, read(found.node, found.name, n_jobs), names, row_ids)
 
 
 class Found(NamedTuple):
@@ -572,12 +582,12 @@ def find_index(group: Any, axis: str) -> Any | None:
     return None if column is None or _kind(column) != "array" else column
 
 
-def _index_of(group: Any, axis: str, store: str) -> NDArray[Any] | None:
+def index_of(group: Any, axis: str, store: str) -> NDArray[Any] | None:
     """Read the names of rows or columns in an AnnData store."""
     column = find_index(group, axis)
     if column is None:
         return None
-    _check_complete(column, f"{store}/{column.path}", None)
+    check_complete(column, f"{store}/{column.path}", None)
     return np.array(column[:].tolist(), dtype=str)
 
 
@@ -593,20 +603,23 @@ def csr_shape(group: Any, name: str) -> tuple[int, int]:
     return n_rows, n_features
 
 
-def _read_csr(group: Any, name: str, n_jobs: int | None) -> Csr:
+def read_csr(group: Any, name: str, n_jobs: int | None) -> Csr:
+    """Read a whole group of CSR arrays."""
     n_rows, n_features = csr_shape(group, name)
-    indptr = _checked_indptr(_read(group["indptr"], f"{name}/indptr", n_jobs), n_rows, name)
+    indptr = checked_indptr(read_all(group["indptr"], f"{name}/indptr", n_jobs), n_rows, name)
 
-    def narrow(columns: NDArray[Any], start: int) -> NDArray[Any]:
-        return _narrow(columns, n_features, indptr, start, name)
+    def as_columns(part: NDArray[Any], start: int) -> NDArray[Any]:
+        return narrow(part, n_features, indptr, start, name)
 
     index_dtype = np.dtype(np.uint32 if n_features <= COLUMNS_OF_INT32 else np.uint64)
-    data = _read(group["data"], f"{name}/data", n_jobs, indptr=indptr)
-    indices = _read(group["indices"], f"{name}/indices", n_jobs, indptr=indptr, dtype=index_dtype, convert=narrow)
-    return _sorted_rows(_same_lengths(Csr(data, indices, indptr, n_features), name))
+    data = read_all(group["data"], f"{name}/data", n_jobs, indptr=indptr)
+    indices = read_all(
+        group["indices"], f"{name}/indices", n_jobs, indptr=indptr, dtype=index_dtype, convert=as_columns
+    )
+    return sorted_rows(same_lengths(Csr(data, indices, indptr, n_features), name))
 
 
-def _read(
+def read_all(
     array: Any,
     name: str,
     n_jobs: int | None,
@@ -632,7 +645,7 @@ def _read(
     convert : callable, optional
         Turns a part, and the number of its first entry, into what is kept; by default `as_numbers`.
     """
-    _check_complete(array, name, indptr)
+    check_complete(array, name, indptr)
     whole = np.empty(array.shape, dtype or memory_dtype(array.dtype, name))
     if whole.size == 0:
         return whole
@@ -645,20 +658,24 @@ def _read(
         try:
             part = np.asarray(array[start:stop])
         except Exception as error:
-            rows = _row_words(*_rows_of(start, stop, indptr))
-            raise InputError(
-                f"{name}: a chunk of {rows} could not be read, it is truncated, corrupt or unreadable "
-                f"({type(error).__name__}: {error}): restore it from a copy."
-            ) from error
+            raise unreadable(name, rows_of(start, stop, indptr), error) from error
         whole[start:stop] = convert(part, start) if convert else as_numbers(part, name)
 
-    with ThreadPoolExecutor(_threads(n_jobs)) as pool:
+    with ThreadPoolExecutor(threads(n_jobs)) as pool:
         for _ in pool.map(read, range(0, len(whole), step)):
             pass
     return whole
 
 
-def _rows_of(start: int, stop: int, indptr: NDArray[np.int64] | None) -> tuple[int, int]:
+def unreadable(name: str, rows: tuple[int, int], error: Exception) -> InputError:
+    """The sentence about a chunk that zarr cannot read."""
+    return InputError(
+        f"{name}: a chunk of {row_words(*rows)} could not be read, it is truncated, corrupt or unreadable "
+        f"({type(error).__name__}: {error}): restore it from a copy."
+    )
+
+
+def rows_of(start: int, stop: int, indptr: NDArray[np.int64] | None) -> tuple[int, int]:
     """Rows that the entries start to stop of an array belong to."""
     if indptr is None:
         return start, stop
@@ -666,7 +683,7 @@ def _rows_of(start: int, stop: int, indptr: NDArray[np.int64] | None) -> tuple[i
     return first, max(first + 1, int(np.searchsorted(indptr, stop)))
 
 
-def _check_complete(array: Any, name: str, indptr: NDArray[np.int64] | None) -> None:
+def check_complete(array: Any, name: str, indptr: NDArray[np.int64] | None) -> None:
     """Refuse an array with a chunk missing: zarr would read it as zeros without a word."""
     sentence = missing_chunks(array, name, indptr)
     if sentence is not None:
@@ -702,7 +719,7 @@ def missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | None = Non
         return None
     listed = []
     for key, start in missing:
-        rows = _row_words(*_rows_of(start, min(start + sizes[0], array.shape[0]), indptr))
+        rows = row_words(*rows_of(start, min(start + sizes[0], array.shape[0]), indptr))
         listed.append(f"{key} ({rows})")
     absent = max(absent, len(missing))
     more = f" and {absent - 3} more" if absent > 3 else ""

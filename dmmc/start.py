@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc import passes
-from dmmc.data import Dataset
+from dmmc.data import Rows
 from dmmc.geometry import Geometry
 from dmmc.passes import ByScores, Drawn, Given, Labelling
 
@@ -33,10 +33,10 @@ SETTLED = 1e-3
 """Lloyd passes end when the variance explained by the centres grows by less than this fraction."""
 
 
-def sample_rows(dataset: Dataset, n_clusters: int, seed: int) -> Array:
+def sample_rows(dataset: Rows, n_clusters: int, seed: int) -> Array:
     """Sorted numbers of the rows that stand for all in seeding; rows of weight 0 do not."""
     fit = SAMPLE_NUMBERS // (1 if dataset.is_sparse else dataset.n_features)
-    weight = _weights(dataset)
+    weight = dataset.weight
     rows = None if weight is None else np.flatnonzero(weight > 0)
     n_rows = dataset.n_rows if rows is None else len(rows)
     count = min(n_rows, max(20 * n_clusters, min(SAMPLE_ROWS, fit)))
@@ -45,21 +45,15 @@ def sample_rows(dataset: Dataset, n_clusters: int, seed: int) -> Array:
     return chosen if rows is None else rows[chosen]
 
 
-def _weights(dataset: Dataset) -> Array | None:
-    """The rows' weights, if they have any."""
-    weights = [block.weight for block in dataset.blocks if block.weight is not None]
-    return np.concatenate(weights) if weights else None
-
-
-def _sample(dataset: Dataset, geometry: Geometry, n_clusters: int, seed: int) -> tuple[Any, Array]:
+def _sample(dataset: Rows, geometry: Geometry, n_clusters: int, seed: int) -> tuple[Any, Array]:
     """Rows that stand for all, centred (dense) and scaled, and their weights."""
     chosen = sample_rows(dataset, n_clusters, seed)
-    weight = _weights(dataset)
+    weight = dataset.weight
     return geometry.apply(dataset.take(chosen)), np.ones(len(chosen)) if weight is None else weight[chosen]
 
 
 def k_means(
-    dataset: Dataset, oracle: Oracle, geometry: Geometry, n_clusters: int, n_starts: int, seed: int
+    dataset: Rows, oracle: Oracle, geometry: Geometry, n_clusters: int, n_starts: int, seed: int
 ) -> tuple[list[Labelling], Array]:
     """`n_starts` labellings by nearest centres, best inertia first, and their inertias.
 
@@ -153,7 +147,7 @@ def _by_centres(centres: Array, geometry: Geometry) -> Labelling:
     return ByScores(geometry.raw(2.0 * centres, -(centres**2).sum(axis=1)), wide=True)
 
 
-def principal(dataset: Dataset, oracle: Oracle, geometry: Geometry, n_clusters: int, seed: int) -> Labelling:
+def principal(dataset: Rows, oracle: Oracle, geometry: Geometry, n_clusters: int, seed: int) -> Labelling:
     """Nearest centres within the leading principal directions; for two clusters, the sign of the first one.
 
     Subspace iteration, eight passes of k + 8 directions from a fixed start.
@@ -186,7 +180,7 @@ def _orthonormal(image: Array, V: Array) -> Array:
 
 def labellings(
     init: str,
-    dataset: Dataset,
+    dataset: Rows,
     oracle: Oracle,
     geometry: Geometry,
     n_clusters: int,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -9,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc import passes
-from dmmc.data import Dataset
+from dmmc.data import Block, Rows
 from dmmc.passes import Hyperplanes
 
 Array = NDArray[Any]
+Oracle = Callable[[Callable[..., Any], Any], Any]
 
 SAMPLED = 3000
 """Rows of the sample; if they are long, as many as `SAMPLE_BYTES` hold."""
@@ -50,13 +52,14 @@ class Summary(NamedTuple):
 
 
 def summarise(
-    dataset: Dataset, planes: Hyperplanes, labels: Array, *, images: bool = False, standardised: bool = False
+    dataset: Rows, run: Oracle, planes: Hyperplanes, labels: Array, *, images: bool = False, standardised: bool = False
 ) -> Summary:
     """Look at a finished clustering.
 
     Parameters
     ----------
     dataset : the rows
+    run : a pass and its params to the sum over all rows
     planes : the model's hyperplanes, in raw coordinates
     labels : of all rows
     images : keep whole rows, to draw them
@@ -74,11 +77,12 @@ def summarise(
     chosen = [pick for cluster in range(k) for pick in _examples(near, of, lead, cluster, shown)]
     at = [i for _, _, i in chosen]
     columns = _columns(sample[at], images)
-    edges, counts = _histogram(dataset, planes, labels, float(np.quantile(lead, 0.995)), k)
+    top = float(np.quantile(lead, 0.995))
+    edges = np.linspace(0.0, top if top > 0 else 1.0, BINS + 1)
     return Summary(
         sizes=np.bincount(labels, minlength=k),
         edges=edges,
-        counts=counts,
+        counts=run(margin_counts, (planes, edges)),
         map_xy=_map(sample, f),
         map_labels=of,
         map_rows=rows,
@@ -97,7 +101,7 @@ def margins(f: Array) -> Array:
     return lead
 
 
-def _sampled(dataset: Dataset, labels: Array, k: int) -> Array:
+def _sampled(dataset: Rows, labels: Array, k: int) -> Array:
     """Numbers of rows at equal distances, and some more of clusters that few of them are in."""
     row_bytes = 8 * max(1, dataset.nnz // dataset.n_rows)
     rows = _spread(np.arange(dataset.n_rows), min(SAMPLED, max(100, SAMPLE_BYTES // row_bytes)))
@@ -111,15 +115,14 @@ def _spread(rows: Array, most: int) -> Array:
     return rows[np.arange(count) * len(rows) // max(count, 1)]
 
 
-def _histogram(dataset: Dataset, planes: Hyperplanes, labels: Array, top: float, k: int) -> tuple[Array, Array]:
-    """Margins of all rows; those above the last edge are in the last bin."""
-    edges = np.linspace(0.0, top if top > 0 else 1.0, BINS + 1)
-    counts = np.zeros((k, BINS), np.int64)
-    for block in dataset.blocks:
-        lead = margins(passes.scores(block, planes))
-        bins = np.clip(np.searchsorted(edges, lead, side="right") - 1, 0, BINS - 1)
-        np.add.at(counts, (labels[block.start : block.stop], bins), 1)
-    return edges, counts
+def margin_counts(block: Block, params: tuple[Hyperplanes, Array]) -> Array:
+    """Histogram of a block's margins, cluster by cluster; those above the last edge are in the last bin."""
+    planes, edges = params
+    f = passes.scores(block, planes)
+    bins = np.clip(np.searchsorted(edges, margins(f), side="right") - 1, 0, BINS - 1)
+    counts = np.zeros((max(len(planes.W), 2), BINS), np.int64)
+    np.add.at(counts, (passes.largest(f), bins), 1)
+    return counts
 
 
 def _on_one_scale(sample: Any) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
@@ -14,13 +15,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from dmmc import passes
-from dmmc.data import Block, Dataset, open_dataset
-from dmmc.engine import Local
+from dmmc.data import Block, Dataset, Rows, Stored, open_dataset
+from dmmc.engine import Engine, Local
 from dmmc.errors import InputError
-from dmmc.estimators import checks, lazy
-from dmmc.label_files import write_arrays
+from dmmc.estimators import checks, lazy, remote
+from dmmc.label_files import read_labels, write_arrays
 from dmmc.passes import Hyperplanes
 from dmmc.solvers.base import Callback
+from dmmc.sources import is_dask_array
 
 Array = NDArray[Any]
 
@@ -49,6 +51,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     history_: list[dict[str, Any]]
     choices_: dict[str, Any]
     _listener: Callback | None = None
+    _engine: Engine | None = None
 
     def check_parameters(self) -> None:
         """Refuse a parameter in one sentence."""
@@ -62,12 +65,26 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------------------------------------ fitting
 
-    def _open(self, source: Any, component: str | None, sample_weight: ArrayLike | None) -> Dataset:
+    def on(self, engine: Engine | None) -> None:
+        """Let the next fit run on this engine, whose rows it is then given; whoever made it closes it."""
+        self._engine = engine
+
+    @contextmanager
+    def _working(self, dataset: Rows) -> Iterator[Engine]:
+        """The engine of a fit, with these rows: the one it was told to use, or threads of its own."""
+        if self._engine is not None:
+            self._engine.use(dataset)
+            yield self._engine
+            return
+        with Local(open_dataset(dataset), self.n_jobs) as engine:
+            yield engine
+
+    def _open(self, source: Any, component: str | None, sample_weight: ArrayLike | None) -> Rows:
         """The training rows with their weights; sets `n_features_in_` and, for frames, `feature_names_in_`."""
-        dataset = open_dataset(source, component, self.n_jobs)
+        dataset = source if self._engine is not None else open_dataset(source, component, self.n_jobs)
         if hasattr(source, "columns"):
             validate_data(self, source, skip_check_array=True)
-        elif isinstance(source, Dataset) and source.feature_names is not None:
+        elif isinstance(source, Dataset | Stored) and source.feature_names is not None:
             self.feature_names_in_ = np.array(source.feature_names, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
@@ -79,7 +96,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             )
         return checks.weighted(dataset, sample_weight)
 
-    def _settle(self, planes: Hyperplanes, engine: Local) -> None:
+    def _settle(self, planes: Hyperplanes, engine: Engine) -> None:
         """Fold prices into the biases, number the clusters by size, and label the training rows by `predict`'s rule."""
         k = max(len(planes.W), 2)
         found = list(engine.rows(_labels_and_ties, planes))
@@ -163,7 +180,16 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     # --------------------------------------------------------------------------------------------- predicting
 
-    def predict(self, X: Any, *, component: str | None = None, out: str | Path | None = None) -> Any:
+    def predict(
+        self,
+        X: Any,
+        *,
+        component: str | None = None,
+        out: str | Path | None = None,
+        scheduler: Any = None,
+        workers: int | None = None,
+        security: Any = None,
+    ) -> Any:
         """Cluster of each row.
 
         Parameters
@@ -171,6 +197,8 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         X : any source that `fit` takes
         component : path inside the store, for a zarr store
         out : path of a zarr array to write the labels to, instead of returning them
+        scheduler, workers, security : as of `dmmc.fit`; with `out`, rows of a store or a dask array are read and
+            labels written by the workers. Rows in this process's memory are labelled by this process.
 
         Returns
         -------
@@ -179,7 +207,9 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if out is not None and Path(out).exists():
             raise InputError(f"{out} exists; choose another path to write labels to, or remove it first.")
-        if lazy.is_dask(X):
+        if scheduler is not None or workers is not None:
+            return self._predict_on_cluster(X, component, out, scheduler, workers, security)
+        if is_dask_array(X):
             labels = lazy.predict(X, self.hyperplanes(), type(self).__name__)
             labels = labels if out is None else labels.compute()
         else:
@@ -189,16 +219,73 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         write_arrays({Path(out): labels})
         return Path(out)
 
+    def _predict_on_cluster(
+        self, X: Any, component: str | None, out: str | Path | None, scheduler: Any, workers: Any, security: Any
+    ) -> Any:
+        """Labels by workers; without `out` they come back to this process."""
+        if out is not None:
+            self.predict_to(X, {"labels": Path(out)}, component, scheduler, workers, security)
+            return Path(out)
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "labels.zarr"
+            self.predict_to(X, {"labels": path}, component, scheduler, workers, security)
+            return read_labels(str(path))
+
+    def predict_to(
+        self,
+        X: Any,
+        paths: Mapping[str, Path],
+        component: str | None = None,
+        scheduler: Any = None,
+        workers: int | None = None,
+        security: Any = None,
+    ) -> int:
+        """Write labels, and scores if asked, as zarr arrays; where there is a cluster, its workers write them.
+
+        Parameters
+        ----------
+        paths : "labels", and "scores" if they are wanted, to where each goes
+        others : as of `predict`
+
+        Returns
+        -------
+        The number of rows.
+        """
+        check_is_fitted(self)
+        if scheduler is not None or workers is not None:
+            with remote.rows_on_cluster(X, component, self.n_jobs, scheduler, workers, security) as (rows, cluster):
+                if not isinstance(rows, Dataset):
+                    self._check_features(X, rows)
+                    remote.write(rows, cluster, self.hyperplanes(), paths)
+                    return rows.n_rows
+                X, component = rows, None
+        f = np.concatenate(list(self._decisions(X, component)))
+        found = {paths["labels"]: passes.largest(f).astype(np.int32)}
+        if "scores" in paths:
+            found[paths["scores"]] = f[:, 0] if f.shape[1] == 1 else f
+        write_arrays(found)
+        return len(f)
+
     def decision_function(self, X: Any, *, component: str | None = None) -> Any:
         """Scores: (n,) for two clusters, where f >= 0 is label 1, else (n, n_clusters)."""
         check_is_fitted(self)
-        if lazy.is_dask(X):
+        if is_dask_array(X):
             return lazy.decision_function(X, self.hyperplanes(), type(self).__name__)
         f = np.concatenate(list(self._decisions(X, component)))
         return f[:, 0] if f.shape[1] == 1 else f
 
     def _decisions(self, X: Any, component: str | None) -> Iterator[Array]:
         dataset = open_dataset(X, component, self.n_jobs)
+        self._check_features(X, dataset)
+        with Local(dataset, self.n_jobs) as engine:
+            for block, f in zip(dataset.blocks, engine.rows(passes.checked_scores, self.hyperplanes()), strict=True):
+                if isinstance(f, tuple):
+                    raise passes.not_finite(dataset, f)
+                assert len(f) == block.stop - block.start
+                yield f
+
+    def _check_features(self, X: Any, dataset: Rows) -> None:
+        """Refuse rows that are not of the features that were fitted."""
         if hasattr(X, "columns") or (isinstance(X, np.ndarray) and hasattr(self, "feature_names_in_")):
             validate_data(self, X, reset=False, skip_check_array=True)
         if dataset.n_features != self.n_features_in_:
@@ -211,12 +298,6 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                         f"{dataset.name} has {given!r} as feature {column}, where the model was fitted with "
                         f"{wanted!r}: the same features in the same order are wanted."
                     )
-        with Local(dataset, self.n_jobs) as engine:
-            for block, f in zip(dataset.blocks, engine.rows(passes.checked_scores, self.hyperplanes()), strict=True):
-                if isinstance(f, tuple):
-                    raise passes.not_finite(dataset, f)
-                assert len(f) == block.stop - block.start
-                yield f
 
 
 def _labels_and_ties(block: Block, planes: Hyperplanes) -> tuple[Array, int]:

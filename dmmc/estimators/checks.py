@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from dmmc.data import Dataset
+from dmmc.data import Rows
 from dmmc.errors import InputError
 
 Array = NDArray[Any]
@@ -45,7 +45,7 @@ def seed_of(random_state: Any) -> int:
     )
 
 
-def weighted(dataset: Dataset, sample_weight: ArrayLike | None) -> Dataset:
+def weighted(dataset: Rows, sample_weight: ArrayLike | None) -> Rows:
     """The rows with their weights; one number is the weight of each."""
     if sample_weight is None:
         return dataset
@@ -70,7 +70,7 @@ def weighted(dataset: Dataset, sample_weight: ArrayLike | None) -> Dataset:
     return dataset.with_columns(weight=weight)
 
 
-def labelled(dataset: Dataset, init: str | ArrayLike, n_clusters: int, inits: Sequence[str]) -> Dataset:
+def labelled(dataset: Rows, init: str | ArrayLike, n_clusters: int, inits: Sequence[str]) -> Rows:
     """The rows with the labels that `init` gives, if it does."""
     if isinstance(init, str):
         return dataset

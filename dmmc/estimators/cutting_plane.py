@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dmmc import start
-from dmmc.data import Dataset
-from dmmc.engine import Local, count_jobs
+from dmmc.data import Rows
+from dmmc.engine import Engine, count_jobs
 from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError, warn
 from dmmc.estimators.base import MAX_CLUSTERS, LinearClusterer, one_blas_thread
 from dmmc.estimators.checks import ABOVE_0, choice, labelled, number, seed_of
@@ -135,15 +135,16 @@ class CuttingPlaneMMC(LinearClusterer):
         if self.n_clusters == 1:
             self._do_not_search(dataset, seed)
             return self
-        with one_blas_thread():
+        with one_blas_thread(), self._working(dataset) as engine:
             self._phase("measure")
-            with Local(dataset, self.n_jobs) as engine:
-                geometry, limited = measure(dataset, engine.rows, self.scale)
-            with Local(limited, self.n_jobs) as engine:
-                self._search(limited, engine, geometry, seed, began)
+            geometry, limited = measure(engine.dataset, engine.rows, self.scale)
+            if limited is not engine.dataset:
+                engine.use(limited)
+            self._search(engine, geometry, seed, began)
         return self
 
-    def _search(self, dataset: Dataset, engine: Local, geometry: Geometry, seed: int, began: float) -> None:
+    def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
+        dataset = engine.dataset
         k = int(self.n_clusters)
         init = self.init if isinstance(self.init, str) else "labels"
         starts = self._starts(init)
@@ -196,7 +197,7 @@ class CuttingPlaneMMC(LinearClusterer):
         self._settle(geometry.raw(best.best.W, best.best.b, best.best.price), engine)
         self._tell(best, why)
 
-    def _do_not_search(self, dataset: Dataset, seed: int) -> None:
+    def _do_not_search(self, dataset: Rows, seed: int) -> None:
         """One cluster is every row; scikit-learn asks its clusterers to take it."""
         self.coef_, self.intercept_ = np.zeros((1, dataset.n_features)), np.array([-1.0])
         self.labels_ = np.concatenate([np.zeros(len(f), np.int32) for f in self._decisions(dataset, None)])

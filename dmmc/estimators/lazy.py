@@ -16,11 +16,6 @@ from dmmc.passes import Hyperplanes
 Array = NDArray[Any]
 
 
-def is_dask(X: object) -> bool:
-    """Whether X is a dask array, found out without importing dask."""
-    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "map_blocks")
-
-
 def other_columns(given: int, wanted: int, estimator: str, name: str) -> InputError:
     """The sentence about a matrix that is not as wide as the one which was fitted (as scikit-learn puts it)."""
     return InputError(

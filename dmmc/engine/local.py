@@ -1,4 +1,4 @@
-"""Engines: run a pass over all blocks and add up what it returns, in block order."""
+"""Blocks on the threads of this process."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral
-from typing import Any, TypeVar
 
-from dmmc.data import Block, Dataset
+from dmmc.data import Block, Dataset, Rows
+from dmmc.engine.sums import Params, Stats, Sum
 from dmmc.errors import InputError
-
-Params = TypeVar("Params")
-Stats = TypeVar("Stats")
-
-GROUP = 16
-"""Consecutive blocks whose sums are added first, so that where a block runs cannot change a bit of the total."""
 
 
 def count_jobs(n_jobs: object) -> int:
@@ -25,14 +19,6 @@ def count_jobs(n_jobs: object) -> int:
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs < 1:
         raise InputError(f"n_jobs is {n_jobs!r}; give a positive number of threads, or None (or -1) for all cores.")
     return int(n_jobs)
-
-
-def add(left: Any, right: Any) -> Any:
-    """Add two Stats: arrays and numbers add, tuples of them add member by member."""
-    if isinstance(left, tuple):
-        members = [add(a, b) for a, b in zip(left, right, strict=True)]
-        return type(left)(*members) if hasattr(left, "_fields") else tuple(members)
-    return left + right
 
 
 class Local:
@@ -48,15 +34,17 @@ class Local:
         self.dataset = dataset
         self._pool = ThreadPoolExecutor(max(1, min(count_jobs(n_jobs), len(dataset.blocks))), "dmmc")
 
+    def use(self, dataset: Rows) -> None:
+        """Go on with the same rows, of which something else is said."""
+        assert isinstance(dataset, Dataset)
+        self.dataset = dataset
+
     def run(self, work: Callable[[Block, Params], Stats], params: Params) -> Stats:
-        """Sum of `work(block, params)` over all blocks: within groups of 16 first, then over the groups."""
-        total: Any = None
-        group: Any = None
+        """Sum of `work(block, params)` over all blocks."""
+        total = Sum(len(self.dataset.blocks))
         for index, stats in enumerate(self.rows(work, params)):
-            group = stats if group is None else add(group, stats)
-            if index % GROUP == GROUP - 1:
-                total, group = (group if total is None else add(total, group)), None
-        result: Stats = total if group is None else group if total is None else add(total, group)
+            total.put((0, index), stats)
+        result: Stats = total.total()
         return result
 
     def rows(self, work: Callable[[Block, Params], Stats], params: Params) -> Iterator[Stats]:

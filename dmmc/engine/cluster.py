@@ -1,0 +1,418 @@
+"""A Dask cluster with a limit on every wait. This is the one module that imports `distributed`.
+
+`distributed` waits for ever when no worker is left, when a worker stands still, or for a scheduler file that never
+comes; here each of them ends in `ClusterLost` with a sentence that says what to do. The limits are settings of Dask
+(`dmmc.wait.workers` and so on, in a file or as `DASK_DMMC__WAIT__WORKERS=5min`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dask
+import distributed
+from distributed import Client, Future, LocalCluster, Security
+
+from dmmc.errors import ClusterLost, InputError
+
+LIMITS = {"connect": "30s", "workers": "60s", "stuck": "60s", "task": "1h"}
+"""How long to wait for a scheduler, for a first worker, for a sign of life of a worker, for one task."""
+SAME = ("dmmc", "numpy", "scipy", "numba", "zarr", "distributed")
+"""Packages that must have one version everywhere: they decide the bits, or how tasks travel."""
+LARGE = 2**30
+"""Bytes of a task below which Dask need not warn: parameters and rows travel inside tasks on purpose."""
+
+
+class Limits(NamedTuple):
+    """Seconds."""
+
+    connect: float
+    workers: float
+    stuck: float
+    task: float
+
+    @classmethod
+    def set(cls) -> Limits:
+        """As Dask's settings say."""
+        found = {}
+        for name, default in LIMITS.items():
+            given = dask.config.get(f"dmmc.wait.{name}", default)
+            try:
+                found[name] = float(dask.utils.parse_timedelta(given, default="s"))
+            except (KeyError, TypeError, ValueError) as error:
+                raise InputError(f"dmmc.wait.{name} is {given!r}; a time such as '90s' or '5min' is wanted.") from error
+        return cls(**found)
+
+
+class Worker(NamedTuple):
+    """What the scheduler knows of a worker."""
+
+    address: str
+    threads: int
+    memory: int
+    """Its limit in bytes; 0 if it has none."""
+    heard: float
+    """When it last gave a sign of life, on the scheduler's clock."""
+
+
+class Outcome(NamedTuple):
+    """How a task ended: with a value, or with an error that no task of ours raises by itself."""
+
+    value: Any
+    killed: bool = False
+    """Every worker that tried it died."""
+    error: str = ""
+
+
+def here() -> str:
+    """Address of the worker that this is called on; empty elsewhere."""
+    try:
+        return str(distributed.get_worker().address)
+    except ValueError:
+        return ""
+
+
+class Cluster:
+    """A client of a scheduler.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Connected, synchronous.
+    limits : Limits
+    """
+
+    def __init__(self, client: Client, limits: Limits) -> None:
+        self.limits = limits
+        self._client = client
+        self._silent_since: float | None = None
+
+    @property
+    def address(self) -> str:
+        """Of the scheduler."""
+        return str(self._client.scheduler.address if self._client.scheduler else "an unknown address")
+
+    @property
+    def connected(self) -> bool:
+        """Whether the scheduler can be reached right now; a client that lost it tries again for a while."""
+        return bool(self._client.status == "running")
+
+    def workers(self) -> dict[str, Worker]:
+        """Workers that can be given work, by address."""
+        info = self._ask(self._client.scheduler.identity, n_workers=-1)
+        return {
+            address: Worker(address, worker["nthreads"], int(worker["memory_limit"] or 0), worker["last_seen"])
+            for address, worker in info["workers"].items()
+            if worker["status"] == "running"
+        }
+
+    def _ask(self, question: Callable[..., Any], **arguments: Any) -> Any:
+        """Ask the scheduler, as long as it may be silent in all."""
+        while True:
+            self._check_connected()
+            try:
+                answer = self._client.sync(question, callback_timeout=min(5.0, self.limits.stuck), **arguments)
+            except (TimeoutError, OSError) as error:
+                now = time.monotonic()
+                self._silent_since = self._silent_since or now
+                if now - self._silent_since > self.limits.stuck:
+                    raise self._gone() from error
+                time.sleep(0.1)
+            else:
+                self._silent_since = None
+                return answer
+
+    def _check_connected(self) -> None:
+        """Wait while the client tries to reach the scheduler again."""
+        until = time.monotonic() + self.limits.connect + 5.0
+        while not self.connected:
+            if self._client.status == "closed" or time.monotonic() > until:
+                raise self._gone()
+            time.sleep(0.05)
+
+    def _gone(self) -> ClusterLost:
+        return ClusterLost(
+            f"the scheduler at {self.address} is gone or does not answer: start it again, then go on with "
+            "--resume (resume=True)."
+        )
+
+    # ------------------------------------------------------------------------------------------------------ tasks
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, name: str, workers: Sequence[str]) -> Future:
+        """Start a task, preferably on one of these workers; whoever is left may do it."""
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": LARGE}):
+            return self._client.submit(
+                function, *arguments, key=name, workers=list(workers), allow_other_workers=True, pure=False
+            )
+
+    def submit_graph(self, function: Callable[..., Any], *arguments: Any, name: str, workers: Sequence[str]) -> Future:
+        """As `submit`, with arguments that Dask has yet to compute."""
+        task = dask.delayed(function, pure=False)(*arguments, dask_key_name=name)
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": LARGE}):
+            return self._client.compute(task, workers=list(workers), allow_other_workers=True)
+
+    def compute(self, lazy: Sequence[Any]) -> list[Any]:
+        """Values of Dask's delayed objects."""
+        futures = self._client.compute(list(lazy))
+        try:
+            began = time.monotonic()
+            while not all(future.done() for future in futures):
+                self.wait(futures, 5.0)
+                if not self.workers() and time.monotonic() - began > self.limits.workers:
+                    raise self.no_workers()
+                if time.monotonic() - began > self.limits.task:
+                    raise ClusterLost(f"a dask array was not computed within {self.limits.task:.0f} s.")
+            return list(self._client.gather(futures))
+        finally:
+            self.forget(futures)
+
+    def wait(self, futures: Iterable[Future], seconds: float) -> None:
+        """Wait until all are done, but no longer than this."""
+        with suppress(TimeoutError, asyncio.CancelledError, OSError), self._client.as_current():
+            distributed.wait(list(futures), timeout=seconds)
+
+    def outcomes(self, futures: Sequence[Future]) -> list[Outcome | None]:
+        """How these futures ended; None for one that was lost on the way and can be asked for again."""
+        good = [future for future in futures if future.status == "finished"]
+        values: dict[str, Any] = {}
+        if good:
+            with suppress(TimeoutError, asyncio.CancelledError, OSError, KeyError):
+                values = self._client.sync(self._gathered, good, callback_timeout=self.limits.stuck)
+        found: list[Outcome | None] = []
+        for future in futures:
+            if future.key in values:
+                found.append(Outcome(values[future.key]))
+            elif future.status == "error":
+                error = self._error(future)
+                killed = isinstance(error, distributed.KilledWorker)
+                found.append(Outcome(None, killed, f"{type(error).__name__}: {error}"))
+            else:
+                found.append(None)
+        return found
+
+    async def _gathered(self, futures: Sequence[Future]) -> dict[str, Any]:
+        values = await self._client.gather(list(futures), asynchronous=True)
+        return {future.key: value for future, value in zip(futures, values, strict=True)}
+
+    def _error(self, future: Future) -> BaseException:
+        try:
+            error = future.exception(timeout=self.limits.stuck)
+        except (TimeoutError, asyncio.CancelledError) as late:
+            error = late
+        return error if isinstance(error, BaseException) else RuntimeError("unknown")
+
+    def at_work(self, addresses: Iterable[str]) -> set[str]:
+        """Names of the tasks that these workers have and have not finished."""
+        found = self._ask(self._client.scheduler.processing, workers=list(addresses))
+        return {str(key) for keys in found.values() for key in keys}
+
+    def forget(self, futures: Iterable[Future]) -> None:
+        """Give up what is still to be done, and what was done."""
+        with suppress(Exception):
+            for future in futures:
+                future.release()
+
+    def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Call a function on every worker that is there; whether it succeeds does not matter."""
+        with suppress(Exception):
+            self._client.run(function, *arguments, wait=False, on_error="ignore")
+
+    # ---------------------------------------------------------------------------------------------- before a run
+
+    def await_workers(self) -> None:
+        """Wait for a first worker."""
+        until = time.monotonic() + self.limits.workers
+        while not self.workers():
+            if time.monotonic() > until:
+                raise self.no_workers()
+            time.sleep(0.1)
+
+    def no_workers(self) -> ClusterLost:
+        """The sentence about a cluster without workers."""
+        return ClusterLost(
+            f"the scheduler at {self.address} has had no worker for {self.limits.workers:.0f} s "
+            "(dmmc.wait.workers): start workers (dask worker ADDRESS), then go on with --resume (resume=True)."
+        )
+
+    def check_versions(self) -> None:
+        """Refuse workers whose libraries are not those of this process, by name."""
+        found = self._ask(self._versions)
+        mine = found["client"]
+        wanted = {name: mine["packages"].get(name) for name in SAME}
+        for address, worker in found["workers"].items():
+            if not isinstance(worker, Mapping):
+                continue
+            theirs = worker["packages"]
+            for name, version in wanted.items():
+                if theirs.get(name) != version:
+                    given = f"has {name} {theirs.get(name)}" if theirs.get(name) else f"has no {name}"
+                    raise InputError(
+                        f"worker {address} {given}, but this process has {name} {version}: install the same versions "
+                        "everywhere."
+                    )
+            for what in ("python", "machine"):
+                one, other = str(mine["host"][what]), str(worker["host"][what])
+                if one.split(".")[:2] != other.split(".")[:2]:
+                    raise InputError(f"worker {address} has {what} {other}, but this process has {one}.")
+
+    async def _versions(self) -> Any:
+        return await self._client.get_versions(packages=list(SAME))
+
+    @contextmanager
+    def performance_report(self, path: Path | str | None) -> Iterator[None]:
+        """Dask's own report of what the cluster did meanwhile, written to a file; nothing where path is None."""
+        if path is None:
+            yield
+            return
+        if find_spec("bokeh") is None:
+            raise InputError("a performance report needs bokeh; install it with: pip install 'dmmc[cluster]'.")
+        with self._client.as_current(), distributed.performance_report(filename=str(path)):
+            yield
+
+
+# -------------------------------------------------------------------------------------------------- connecting
+
+
+@contextmanager
+def connect(
+    scheduler: Any = None, workers: int | None = None, security: Any = None, *, dashboard: bool = False
+) -> Iterator[Cluster]:
+    """A cluster to work on: somebody's, or one of our own that ends with the context.
+
+    Parameters
+    ----------
+    scheduler : Client, address (tcp://, tls://) or path of a scheduler file
+    workers : number of local worker processes to start instead
+    security : distributed.Security, or a mapping with `ca`, `cert` and `key`, files of TLS certificates
+    dashboard : for local workers, show Dask's dashboard (on this machine only)
+    """
+    limits = Limits.set()
+    with ExitStack() as stack:
+        if isinstance(scheduler, Client):
+            if security is not None:
+                raise InputError("security= goes with an address; a Client has its own.")
+            client = scheduler
+            if client.asynchronous:
+                raise InputError("scheduler is an asynchronous Client; a synchronous one is wanted.")
+        else:
+            options = {"security": _security(security), "timeout": limits.connect, "set_as_default": False}
+            if workers is not None:
+                local = stack.enter_context(_local_cluster(workers, dashboard))
+                client = _client({"address": local, **options}, limits)
+            else:
+                client = _client({**_where(scheduler, limits), **options}, limits)
+            stack.callback(_close, client)
+        cluster = Cluster(client, limits)
+        cluster.await_workers()
+        cluster.check_versions()
+        yield cluster
+
+
+def _client(options: dict[str, Any], limits: Limits) -> Client:
+    where = options.get("address") or options.get("scheduler_file")
+    try:
+        return Client(**options)
+    except (TimeoutError, OSError) as error:
+        what = str(error) or type(error).__name__
+        raise ClusterLost(
+            f"no scheduler let us in at {where} within {limits.connect:.0f} s (dmmc.wait.connect): is it running, is "
+            f"the address right, and do its TLS settings and ours agree? ({what})"
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where} cannot be used as a scheduler: {error}") from error
+
+
+def _close(client: Client) -> None:
+    with suppress(Exception):
+        client.close(timeout=5)
+
+
+def _where(scheduler: Any, limits: Limits) -> dict[str, Any]:
+    """Arguments of a Client for an address or a scheduler file."""
+    text = os.fspath(scheduler) if isinstance(scheduler, str | os.PathLike) else None
+    if text is None:
+        raise InputError(
+            f"scheduler is {scheduler!r}; an address (tcp://, tls://), the path of a scheduler file or a "
+            "distributed.Client is wanted."
+        )
+    if "://" in text:
+        protocol = text.partition("://")[0]
+        if protocol not in ("tcp", "tls", "ucx", "ws", "wss", "inproc"):
+            raise InputError(f"{text} is not an address of a scheduler; tcp://HOST:PORT or tls://HOST:PORT is wanted.")
+        return {"address": text}
+    until = time.monotonic() + limits.connect
+    while not os.path.exists(text):  # a batch job may be quicker than its scheduler; Dask would wait for ever
+        if time.monotonic() > until:
+            raise ClusterLost(
+                f"there is no scheduler file {text} after {limits.connect:.0f} s (dmmc.wait.connect): is the "
+                "scheduler running, and is the file system shared?"
+            )
+        time.sleep(0.1)
+    return {"scheduler_file": text}
+
+
+def _security(given: Any) -> Security | None:
+    if given is None or isinstance(given, Security):
+        return given
+    if not isinstance(given, Mapping) or set(given) != {"ca", "cert", "key"}:
+        raise InputError("security is to be a distributed.Security, or a mapping of ca, cert and key to files.")
+    for name, path in given.items():
+        if not path or not os.path.isfile(path):
+            raise InputError(f"TLS {name}: {path!r} is not a file; authority, certificate and key go together.")
+    return Security(
+        tls_ca_file=str(given["ca"]),
+        tls_client_cert=str(given["cert"]),
+        tls_client_key=str(given["key"]),
+        require_encryption=True,
+    )
+
+
+@contextmanager
+def _local_cluster(workers: Any, dashboard: bool) -> Iterator[LocalCluster]:
+    """Worker processes of our own, on this machine, reachable from nowhere else."""
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InputError(f"workers is {workers!r}; a number of processes of at least 1 is wanted.")
+    settings = {"distributed.scheduler.worker-ttl": "60s", "distributed.worker.daemon": True}
+    with dask.config.set(settings), _without_main():
+        cluster = LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0" if dashboard else None,
+            worker_dashboard_address=None,
+            silence_logs=50,
+        )
+        try:
+            if dashboard:
+                sys.stderr.write(f"dashboard: {cluster.dashboard_link}\n")
+            yield cluster
+        finally:
+            with suppress(Exception):
+                cluster.close(timeout=10)
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the user's script from worker processes: they would run it again, unless it guards itself against that.
+
+    Multiprocessing imports the main module in each process that it spawns. Our tasks are all in this package.
+    """
+    main = sys.modules["__main__"]
+    hidden = {name: getattr(main, name) for name in ("__spec__", "__file__") if hasattr(main, name)}
+    main.__spec__ = None
+    if "__file__" in hidden:
+        del main.__file__
+    try:
+        yield
+    finally:
+        for name, value in hidden.items():
+            setattr(main, name, value)
