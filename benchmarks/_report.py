@@ -1,4 +1,4 @@
-"""What both benchmarks share: timing side by side, lines of ratios, JSON."""
+"""What the benchmarks share: timing side by side, lines of ratios, JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Measured = TypeVar("Measured")
 DISTURBED = 0.2
 """Cores that other programs may use during a measurement."""
 PATIENCE_HELP = "how long in all to measure again where other programs were at work; default 60"
-LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "zarr")
+LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "zarr", "distributed")
 
 
 @dataclass
@@ -124,7 +124,27 @@ def _clocks() -> Clocks | None:
         return None
     user, nice, system, _, _, irq, softirq, *_ = (int(word) for word in stat.read_text().split("\n", 1)[0].split()[1:])
     busy = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
-    return time.perf_counter(), busy, sum(os.times()[:4])
+    return time.perf_counter(), busy, _own_seconds()
+
+
+def _own_seconds() -> float:
+    """Seconds of work of this process, its children and theirs; those that have ended count with their parents."""
+    children: dict[int, list[int]] = {}
+    ticks: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has just ended
+        pid = int(stat.parent.name)
+        children.setdefault(int(words[1]), []).append(pid)
+        ticks[pid] = sum(int(word) for word in words[11:15])
+    own, found = 0, [os.getpid()]
+    while found:
+        pid = found.pop()
+        own += ticks.get(pid, 0)
+        found += children.get(pid, ())
+    return own / os.sysconf("SC_CLK_TCK")
 
 
 def _cores_of_others(began: Clocks | None) -> float | None:
@@ -176,7 +196,7 @@ def side_by_side(work: dict[str, Callable[[], Any]], rounds: int, patience: Pati
 
 
 def arguments(description: str, name: str) -> argparse.ArgumentParser:
-    """Options that both benchmarks have."""
+    """Options that all benchmarks have."""
     parser = argparse.ArgumentParser(
         prog=f"benchmarks/{name}.py", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
