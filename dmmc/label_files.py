@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -17,8 +18,9 @@ from dmmc.sources import missing_chunks
 
 Array = NDArray[Any]
 
+CHUNK_BYTES = 8 * 2**20
 CHUNK_ROWS = 2**16
-"""Rows of a chunk: few enough for many workers to write side by side, each whole chunks."""
+"""Rows of a chunk of labels: few enough for many workers to write side by side, each whole chunks."""
 WANTED = "a zarr array, .npy, .npz:KEY or .csv of labels"
 
 
@@ -142,10 +144,16 @@ def _number(word: str) -> bool:
 def write_arrays(wanted: Mapping[Path, Array]) -> None:
     """Write each array as a zarr store of its own; they appear when all of them are whole, or none does."""
     with Appearing({path: (values.shape, values.dtype.type) for path, values in wanted.items()}) as asides:
-        import zarr
-
         for path, values in wanted.items():
-            zarr.open_array(str(asides[path]), mode="r+")[...] = values
+            open_to_write(str(asides[path]))[...] = values
+
+
+def open_to_write(path: str) -> Any:
+    """An array in the making; chunks of zeros are written like others."""
+    import zarr
+
+    with zarr.config.set({"array.write_empty_chunks": True}):
+        return zarr.open_array(path, mode="r+")
 
 
 class Appearing:
@@ -190,10 +198,13 @@ def _create(path: Path, shape: tuple[int, ...], kind: type) -> None:
     import zarr
     from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
 
+    fit = CHUNK_BYTES // max(1, math.prod(shape[1:]) * np.dtype(kind).itemsize)
+    # powers of two, so that whole chunks of scores make a chunk of labels
+    rows = min(CHUNK_ROWS, 2 ** max(0, fit.bit_length() - 1))
     zarr.create_array(
         str(path),
         shape=shape,
-        chunks=(max(1, min(shape[0], CHUNK_ROWS)), *shape[1:]),
+        chunks=(max(1, min(shape[0], rows)), *shape[1:]),
         dtype=kind,
         serializer=BytesCodec(),
         compressors=[ZstdCodec(level=3), Crc32cCodec()],

@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dmmc import passes
 from dmmc.data import Block, Dataset
-from dmmc.engine import GROUP, Local, add, count_jobs
+from dmmc.engine import Local, add, count_jobs
+from dmmc.engine.sums import Sum
 from dmmc.errors import InputError
 from dmmc.losses import LOSSES
 from dmmc.passes import Drawn, Hyperplanes, Request, Sweep
@@ -42,21 +45,35 @@ def bracketed(block: Block, params: None) -> Bracket:
     return Bracket(block.index)
 
 
-@pytest.mark.parametrize("n_blocks", [1, 2, 15, 16, 17, 32, 37])
-def test_blocks_are_added_by_sixteens_and_the_groups_in_order(n_blocks: int) -> None:
+def tree(first: int, last: int, n_blocks: int) -> str:
+    """The sum over blocks first to last, last excluded, of which there are a power of two, as it is to be bracketed."""
+    if last - first == 1:
+        return str(first)
+    middle = (first + last) // 2
+    left = tree(first, middle, n_blocks)
+    return left if middle >= n_blocks else f"({left}+{tree(middle, last, n_blocks)})"
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2, 3, 4, 5, 15, 16, 17, 37])
+def test_blocks_are_added_in_a_fixed_tree(n_blocks: int) -> None:
     with Local(in_blocks(np.zeros((n_blocks, 1)), 1), n_jobs=4) as engine:
         got = engine.run(bracketed, None)
-    groups = []
-    for start in range(0, n_blocks, GROUP):
-        total = Bracket(start)
-        for i in range(start + 1, min(start + GROUP, n_blocks)):
-            total = total + i
-        groups.append(total)
-    wanted = groups[0]
-    for group in groups[1:]:
-        wanted = wanted + group
-    assert GROUP == 16
-    assert got == wanted
+    assert got == tree(0, 1 << (n_blocks - 1).bit_length(), n_blocks)
+
+
+@given(st.data())
+def test_a_sum_has_the_same_brackets_however_the_blocks_are_shared_out_and_arrive(data: st.DataObject) -> None:
+    n_blocks = data.draw(st.integers(1, 40))
+    order = data.draw(st.permutations(range(n_blocks)))
+    owner = data.draw(st.lists(st.integers(0, 3), min_size=n_blocks, max_size=n_blocks))
+    shares = [Sum(n_blocks) for _ in range(4)]
+    for block in order:
+        shares[owner[block]].put((0, block), Bracket(block))
+    total = Sum(n_blocks)
+    for share in data.draw(st.permutations(shares)):
+        for node, stats in share.nodes.items():
+            total.put(node, stats)
+    assert total.total() == tree(0, 1 << (n_blocks - 1).bit_length(), n_blocks)
 
 
 def late(block: Block, params: None) -> list[int]:

@@ -14,7 +14,8 @@ import scipy.sparse
 
 import dmmc
 from dmmc import checkpoint, result, summary
-from dmmc.data import open_dataset
+from dmmc.data import Dataset, open_dataset
+from dmmc.engine import Local
 from dmmc.passes import Hyperplanes
 from dmmc.summary import Summary, summarise
 
@@ -26,9 +27,14 @@ def _no_notes() -> Iterator[None]:
         yield
 
 
+def summary_of(dataset: Dataset, planes: Hyperplanes, labels: Any, **options: Any) -> Summary:
+    with Local(dataset) as engine:
+        return summarise(dataset, engine.run, planes, labels, **options)
+
+
 def look(rows: Any, k: int, **options: Any) -> tuple[Summary, Any]:
     run = dmmc.fit(rows, k, random_state=0, max_iter=50)
-    return summarise(run._dataset, run.model.hyperplanes(), run.labels, **options), run
+    return summary_of(run._dataset, run.model.hyperplanes(), run.labels, **options), run
 
 
 def check(found: Summary, rows: Any, run: Any) -> None:
@@ -95,8 +101,8 @@ def test_tiny_data_have_a_summary_and_a_report(n: int, d: int, kind: Any, tmp_pa
 @pytest.mark.parametrize("K", [1, 3])
 def test_rows_without_any_margin_have_a_summary(K: int) -> None:
     planes = Hyperplanes(np.zeros((K, 2)), np.zeros(K), np.zeros(K))
-    found = summarise(open_dataset(np.ones((9, 2), np.float32)), planes, np.zeros(9, int))
-    assert found.counts[:, 0].tolist() == [9] + [0] * (max(K, 2) - 1)
+    found = summary_of(open_dataset(np.ones((9, 2), np.float32)), planes, np.full(9, int(K == 1)))
+    assert found.counts[:, 0].tolist() == ([0, 9] if K == 1 else [9, 0, 0]), "f = 0 is label 1"
     assert np.isfinite(found.map_xy).all()
 
 
@@ -120,7 +126,7 @@ def test_a_cluster_that_equal_steps_would_miss_is_shown(monkeypatch: pytest.Monk
     rows[rare] += 100
     labels[rare] = 1
     planes = Hyperplanes(np.array([[1.0, 1.0, 1.0]]), np.array([-100.0]), np.zeros(1))
-    found = summarise(open_dataset(rows), planes, labels)
+    found = summary_of(open_dataset(rows), planes, labels)
     assert 50 <= len(found.map_rows) <= 53
     assert set(rare) <= set(found.map_rows)
     assert set(found.examples[found.examples[:, 0] == 1][:, 2]) == set(rare)
@@ -131,7 +137,7 @@ def test_an_empty_cluster_has_no_examples() -> None:
     rows = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
     planes = Hyperplanes(np.vstack([np.eye(3), np.zeros(3)]), np.array([0, 0, 0, -1e9]), np.zeros(4))
     labels = rows.argmax(axis=1)
-    found = summarise(open_dataset(rows), planes, labels)
+    found = summary_of(open_dataset(rows), planes, labels)
     assert found.sizes[3] == 0
     assert found.counts[3].sum() == 0
     assert 3 not in found.examples[:, 0]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dmmc import inspection, passes
 from dmmc.data import ONE_BLOCK, Block, Csr, Rows, Stored
-from dmmc.label_files import CHUNK_ROWS, Appearing
+from dmmc.label_files import CHUNK_ROWS, Appearing, open_to_write
 from dmmc.passes import Hyperplanes
 from dmmc.stored import open_rows
 
@@ -76,10 +76,8 @@ class Files:
 
     def __call__(self, start: int, stop: int, found: list[Array]) -> None:
         """Write a whole chunk: the scores of consecutive blocks, and the labels they decide."""
-        import zarr
-
         f = np.concatenate(found)
         if self.labels is not None:
-            zarr.open_array(self.labels, mode="r+")[start:stop] = passes.largest(f).astype(np.int32)
+            open_to_write(self.labels)[start:stop] = passes.largest(f).astype(np.int32)
         if self.scores is not None:
-            zarr.open_array(self.scores, mode="r+")[start:stop] = f[:, 0] if f.shape[1] == 1 else f
+            open_to_write(self.scores)[start:stop] = f[:, 0] if f.shape[1] == 1 else f
