@@ -131,13 +131,22 @@ FITS = {
     "image shape of words": ("good.zarr -k 2 --image-shape square", "HEIGHTxWIDTH is wanted"),
     "image shape of strange digits": ("good.zarr -k 2 --image-shape 2x²", "HEIGHTxWIDTH is wanted"),
     "image shape that does not fit": ("good.zarr -k 2 --image-shape 2x3", "6 numbers, but a row has 4"),
-    "workers": ("good.zarr -k 2 --workers 2", "--workers is not in this version yet"),
-    "scheduler": ("good.zarr -k 2 --scheduler tcp://a:1", "--scheduler is not in this version yet"),
-    "tls": ("good.zarr -k 2 --tls-ca a", "--tls-ca is not in this version yet"),
+    "workers": ("good.zarr -k 2 --workers 0", "workers is 0; a number of processes of at least 1 is wanted"),
+    "workers and scheduler": ("good.zarr -k 2 --workers 2 --scheduler tcp://a:1", "were both given"),
+    "scheduler": ("good.zarr -k 2 --scheduler http://a:1", "http://a:1 is not an address of a scheduler"),
+    "one tls file": (
+        "good.zarr -k 2 --scheduler tls://a:1 --tls-ca a",
+        "--tls-ca, --tls-cert and --tls-key go together",
+    ),
+    "tls files": (
+        "good.zarr -k 2 --scheduler tls://a:1 --tls-ca nowhere --tls-cert b --tls-key c",
+        "TLS ca: 'nowhere' is not a file",
+    ),
+    "tls without a cluster": ("good.zarr -k 2 --tls-ca a --tls-cert b --tls-key c", "without a scheduler"),
     "constraints": ("good.zarr -k 2 --constraints pairs.csv", "--constraints is not in this version yet"),
     "resume": ("good.zarr -k 2 --resume", "--resume is not in this version yet"),
     "storage option": ("good.zarr -k 2 --storage-option a=b", "--storage-option is not in this version yet"),
-    "performance report": ("good.zarr -k 2 --performance-report a", "--performance-report is not in this version yet"),
+    "performance report": ("good.zarr -k 2 --performance-report a", "is made by a cluster"),
 }
 
 
@@ -182,7 +191,7 @@ USES = {
     "predict without a model": ("predict folder good.zarr -o l.zarr", "model.json"),
     "predict from nothing": ("predict nowhere good.zarr -o l.zarr", "not a folder that dmmc wrote"),
     "predict without a target": ("predict taken good.zarr", "Missing option '-o'"),
-    "predict with workers": ("predict taken good.zarr -o l.zarr --workers 2", "not in this version yet"),
+    "predict with workers": ("predict taken good.zarr -o l.zarr --workers 2 --scheduler tcp://a:1", "were both given"),
     "predict over something": ("predict taken good.zarr -o table.csv", "table.csv exists"),
     "predict over scores": ("predict taken good.zarr -o l.zarr --scores table.csv", "table.csv exists"),
     "predict twice to one": ("predict taken good.zarr -o l.zarr --scores ./l.zarr", "choose two paths"),
