@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError
+from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, InputError
 
 if TYPE_CHECKING:
     from dmmc.api import fit, load
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "ClusterLost",
     "ClusteringWarning",
     "ConvergenceWarning",
     "CuttingPlaneMMC",
