@@ -1,0 +1,188 @@
+"""Tuples of arrays, numbers and text as JSON and bytes, bit for bit, and back; nothing in them is ever run as code.
+
+Lists of JSON are tuples; text, whole numbers, true, false and null are themselves. Everything else is an object with
+one key that says what it is: the 16 hexadecimal digits of a float, a scalar of numpy, a dict, a named tuple, or an
+array, whose numbers are in the bytes.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Mapping
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.errors import InputError
+
+Array = NDArray[Any]
+
+_DTYPE = re.compile(r"[<>|][biufc][0-9]{1,2}")
+"""Numbers. What numpy would need pickle for has another letter."""
+
+
+# --------------------------------------------------------------------------------------------------- encoding
+
+
+def encode(value: Any) -> tuple[Any, NDArray[np.uint8]]:
+    """What JSON can say of a value, and the bytes of its arrays; an array that is met again is not written again."""
+    writer = _Writer()
+    tree = writer.tree(value)
+    return tree, np.concatenate(writer.parts)
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.parts = [np.zeros(0, np.uint8)]
+        self._size = 0
+        self._known: dict[int, dict[str, Any]] = {}
+
+    def tree(self, value: Any) -> Any:
+        kind = type(value)
+        if value is None or kind in (bool, int, str):
+            return value
+        if kind is float:
+            return {"float": struct.pack(">d", value).hex()}
+        if kind is np.ndarray:
+            return self._array(value)
+        if isinstance(value, np.generic):
+            return {"scalar": [_checked(value.dtype.str), value.tobytes().hex()]}
+        if kind is tuple:
+            return [self.tree(item) for item in value]
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return {"named": [kind.__name__, self._pairs(zip(value._fields, value, strict=True))]}
+        if kind is dict and all(type(key) is str for key in value):
+            return {"dict": self._pairs(value.items())}
+        raise TypeError(f"a {kind.__name__} cannot be part of a checkpoint")
+
+    def _pairs(self, members: Iterable[tuple[str, Any]]) -> list[Any]:
+        return [[name, self.tree(item)] for name, item in members]  # in their order, which an object does not keep
+
+    def _array(self, array: Array) -> dict[str, Any]:
+        if id(array) in self._known:
+            return self._known[id(array)]
+        by_columns = array.flags.f_contiguous and not array.flags.c_contiguous  # products of it have other last bits
+        flat = (array.T if by_columns else array).reshape(-1)
+        order = "F" if by_columns else "C"
+        entry = {"array": [_checked(array.dtype.str), list(array.shape), order, self._size]}
+        self.parts.append(np.ascontiguousarray(flat).view(np.uint8))
+        self._size += array.nbytes
+        self._known[id(array)] = entry
+        return entry
+
+
+def _checked(dtype: str) -> str:
+    if not _DTYPE.fullmatch(dtype):
+        raise TypeError(f"dtype {dtype} cannot be part of a checkpoint")
+    return dtype
+
+
+# --------------------------------------------------------------------------------------------------- decoding
+
+
+def decode(tree: Any, data: Array, types: Iterable[type[Any]], name: str) -> Any:
+    """The value again, with named tuples only of these types; `name` is for messages.
+
+    Anything that `encode` does not write is an InputError.
+    """
+    try:
+        return _Reader(data, {kind.__name__: kind for kind in types}).value(tree)
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError, struct.error) as error:
+        raise InputError(f"{name} is damaged: it holds what dmmc does not write.") from error
+
+
+class _Reader:
+    def __init__(self, data: Array, types: Mapping[str, type[Any]]) -> None:
+        if data.dtype != np.uint8 or data.ndim != 1:
+            raise ValueError("bytes are wanted")
+        self._data = data.tobytes()
+        self._types = types
+        self._known: dict[tuple[Any, ...], Array] = {}
+
+    def value(self, tree: Any) -> Any:
+        if tree is None or type(tree) in (bool, int, str):
+            return tree
+        if type(tree) is list:
+            return tuple([self.value(item) for item in tree])
+        if type(tree) is not dict:
+            raise ValueError("neither a value nor an object")
+        ((kind, said),) = tree.items()
+        if kind == "float":
+            return struct.unpack(">d", bytes.fromhex(said))[0]
+        if kind == "scalar":
+            dtype, text = said
+            return _one(np.frombuffer(bytes.fromhex(text), _checked(dtype)))
+        if kind == "dict":
+            return self._members(said)
+        if kind == "array":
+            return self._array(*said)
+        if kind == "named":
+            found, members = self._types[said[0]], self._members(said[1])
+            if tuple(members) != found._fields:
+                raise ValueError(f"fields of {said[0]}")
+            return found(**members)
+        raise ValueError(kind)
+
+    def _members(self, pairs: list[Any]) -> dict[str, Any]:
+        found = {key: self.value(item) for key, item in pairs}
+        if len(found) < len(pairs) or not all(type(key) is str for key in found):
+            raise ValueError("members")
+        return found
+
+    def _array(self, dtype: str, shape: list[int], order: str, start: int) -> Array:
+        if order not in ("C", "F") or not all(type(side) is int and side >= 0 for side in (*shape, start)):
+            raise ValueError("array")
+        key = (dtype, tuple(shape), order, start)
+        if key not in self._known:
+            kind = np.dtype(_checked(dtype))
+            count = 1
+            for side in shape:
+                count *= side
+            if start + count * kind.itemsize > len(self._data):
+                raise ValueError("an array that is longer than the bytes")
+            flat: Array = np.frombuffer(self._data, kind, count, start) if count else np.empty(0, kind)
+            self._known[key] = flat.reshape(shape, order=order).copy(order="K")  # type: ignore[call-overload]
+        return self._known[key]
+
+
+def _one(values: Array) -> Any:
+    if len(values) != 1:
+        raise ValueError("scalar")
+    return values[0]
+
+
+# ----------------------------------------------------------------------------------------------- what fits a type
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is what a type hint promises, down to the members of tuples; a number may be numpy's."""
+    kind = get_origin(hint) or hint
+    if kind in (Union, UnionType):
+        return any(fits(value, choice) for choice in get_args(hint))
+    if kind is Any:
+        return True
+    if kind in (None, NoneType):
+        return value is None
+    if kind is float:
+        return isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if kind is bool:
+        return isinstance(value, bool | np.bool_)
+    if not isinstance(value, kind):
+        return False
+    if kind is tuple:
+        return _members_fit(value, get_args(hint))
+    if hasattr(kind, "_fields"):
+        hints = get_type_hints(kind)
+        return all(fits(item, hints[name]) for name, item in zip(kind._fields, value, strict=True))
+    return True
+
+
+def _members_fit(value: tuple[Any, ...], hints: tuple[Any, ...]) -> bool:
+    if len(hints) == 2 and hints[1] is Ellipsis:
+        return all(fits(item, hints[0]) for item in value)
+    return len(value) == len(hints) and all(fits(item, hint) for item, hint in zip(value, hints, strict=True))
