@@ -47,12 +47,13 @@ def write(folder: Path, kind: str, content: Mapping[str, Any], arrays: Mapping[s
         for name, array in arrays.items():
             buffer = io.BytesIO()
             np.save(buffer, np.ascontiguousarray(array), allow_pickle=False)
-            data = buffer.getvalue()
-            write_bytes(aside / f"{name}.npy", data)
+            data = buffer.getbuffer()
+            _put(aside / f"{name}.npy", data)
             listed[name] = {"file": f"{name}.npy", "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         description = {"kind": kind, "version": VERSION, "content": plain(content), "arrays": listed}
         description["checksum"] = _checksum(description)
-        write_bytes(aside / f"{kind}.json", json.dumps(description, indent=1, sort_keys=True).encode())
+        _put(aside / f"{kind}.json", json.dumps(description, indent=1, sort_keys=True).encode())
+        sync(aside)
         swap(aside, folder)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
@@ -63,14 +64,43 @@ def write_bytes(path: Path, data: bytes) -> None:
     """Write a file so that it is there, whole, or not at all."""
     aside = path.with_name(f".{path.name}.new")
     try:
-        with open(aside, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        _put(aside, data)
         os.replace(aside, path)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
+    sync(path.parent)
+
+
+def _put(path: Path, data: bytes | memoryview) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync(folder: Path) -> None:
+    """Have the names in a folder on disk: until then a power cut can take back what was made or renamed in it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems have no such call for folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def sync_all(folder: Path) -> None:
+    """Have everything below a folder on disk."""
+    for root, _, names in os.walk(folder):
+        for name in names:
+            descriptor = os.open(os.path.join(root, name), os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        sync(Path(root))
 
 
 def swap(new: Path, target: Path) -> None:
@@ -81,6 +111,7 @@ def swap(new: Path, target: Path) -> None:
     """
     if not target.exists():
         os.rename(new, target)
+        sync(target.parent)
         return
     if not _exchange(new, target):
         old = _aside(target)
@@ -88,6 +119,7 @@ def swap(new: Path, target: Path) -> None:
         os.rename(target, old)
         os.rename(new, target)
         new = old
+    sync(target.parent)
     shutil.rmtree(new, ignore_errors=True)
 
 
