@@ -20,8 +20,10 @@ from dmmc.data import Rows, open_dataset
 from dmmc.engine import Engine, Local
 from dmmc.errors import ClusteringWarning, InputError
 from dmmc.estimators import CuttingPlaneMMC
+from dmmc.estimators.checks import seed_of
 from dmmc.output import Out
-from dmmc.result import check_image_shape
+from dmmc.result import UNFINISHED, check_image_shape
+from dmmc.resume import Checkpoints, asked
 from dmmc.sources import find_matrix, opened
 from dmmc.stored import open_rows
 from dmmc.summary import summarise
@@ -146,6 +148,8 @@ def fit(
         `distributed.Client`
     workers : start a local cluster of this many processes for the run
     security : with an address, `distributed.Security` or a mapping of `ca`, `cert` and `key` to files
+    resume : go on with the fit of the same data and parameters that was interrupted while it wrote `out`, to the same
+        bits as if it had not been; begin it where there is none
     overwrite : replace an earlier result in `out`
     n_jobs : threads; None for all cores
     max_seconds : stop then, with the best so far
@@ -156,7 +160,7 @@ def fit(
     performance_report : on a cluster, write Dask's own report of the run to this file
     dashboard : with `workers`, show Dask's dashboard on this machine
     command : what to name in run.json and the report as the command that made them
-    constraints, resume : not in this version yet
+    constraints : not in this version yet
     **params : parameters of the method's estimator, such as C or n_init
 
     Returns
@@ -166,8 +170,9 @@ def fit(
     if constraints is not None:
         raise InputError("constraints were given, but pairwise constraints are not in this version yet.")
     check_cluster(scheduler, workers, security, performance_report)
-    if resume:
-        raise InputError("resume=True was given, but resuming is not in this version yet.")
+    if resume and (out is None or overwrite):
+        rest = "overwrite=True too: choose one of them" if overwrite else "no out: the folder to go on in is wanted"
+        raise InputError(f"resume=True was given, and {rest}.")
     model = _model(
         method, n_clusters, {"random_state": random_state, "n_jobs": n_jobs, "max_seconds": max_seconds, **params}
     )
@@ -176,9 +181,14 @@ def fit(
         raise InputError("n_clusters is 1; a whole number of clusters, 2 to 100, is wanted.")
     started = datetime.now(UTC)
     with ExitStack() as stack:
-        folder = stack.enter_context(Out(out, overwrite=overwrite)) if out is not None else None
+        folder = stack.enter_context(Out(out, overwrite=overwrite, resume=resume)) if out is not None else None
         caught = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always")
+        keeper = Checkpoints(folder) if folder is not None else None
+        recorded = keeper.seed if keeper is not None and random_state is None else None
+        model.set_params(random_state=seed_of(random_state) if recorded is None else recorded)
+        if keeper is not None:
+            keeper.compare(asked(method, model.get_params(), sample_weight))
         watch = _Watch(folder, progress, model)
         cluster = None
         if scheduler is not None or workers is not None:
@@ -192,8 +202,17 @@ def fit(
         check_image_shape(image_shape, dataset.n_features)
         image_shape = image_shape or _noted_shape(source, component, dataset.n_features)
         watch.n_rows = dataset.n_rows
+        data = {
+            "n_rows": dataset.n_rows,
+            "n_features": dataset.n_features,
+            "dtype": str(dataset.dtype),
+            "sparse": dataset.is_sparse,
+        }
         engine = stack.enter_context(_engine(dataset, n_jobs, cluster))
-        model.watch(watch)
+        if keeper is not None:
+            keeper.compare_data(**data)
+            stack.enter_context(keeper)  # last, as saving comes before all that ends with the run
+        model.watch(watch, keeper)
         model.on(engine)
         try:
             model.fit(engine.dataset, sample_weight=sample_weight)
@@ -209,14 +228,7 @@ def fit(
             parameters=checkpoint.plain(model.plain_params()),
             choices=model.choices_,
             seed=model.choices_["random_state"],
-            data={
-                "name": dataset.name,
-                "n_rows": dataset.n_rows,
-                "n_features": dataset.n_features,
-                "dtype": str(dataset.dtype),
-                "sparse": dataset.is_sparse,
-                "fingerprint": model.choices_["fingerprint"],
-            },
+            data={"name": dataset.name, **data, "fingerprint": model.choices_["fingerprint"]},
             sizes=np.bincount(run.labels, minlength=n_clusters).tolist(),
             objective=model.objective_,
             gap=model.gap_,
@@ -249,7 +261,7 @@ def load(path: str | Path) -> CuttingPlaneMMC:
     if not folder.is_dir():
         raise InputError(f"{path} is not a folder that dmmc wrote; the OUT of a fit is wanted.")
     if result.unfinished(folder):
-        raise InputError(f"{path} is unfinished: a run is still writing it, or was killed.")
+        raise InputError(f"{path} {UNFINISHED}")
     content, arrays = checkpoint.read(folder / "model" if (folder / "model").is_dir() else folder, "model")
     kinds = {cls.__name__: cls for cls in METHODS.values()}
     kind = content.get("estimator")
@@ -342,7 +354,7 @@ class _Watch:
         self._model = model
         self._began = time.perf_counter()
         self._starts: list[tuple[str, float]] = []
-        self._last = 0.0
+        self._last = self._began
 
     @property
     def timings(self) -> dict[str, float]:
@@ -351,12 +363,13 @@ class _Watch:
         return {**seconds, "total": self._starts[-1][1] - self._began}
 
     def __call__(self, event: dict[str, Any]) -> None:
+        now = time.perf_counter()
+        each, self._last = now - self._last, now
         if "iteration" not in event:
-            self._starts.append((event["phase"], time.perf_counter()))
+            self._starts.append((event["phase"], now))
         else:
             if self._folder is not None:
                 self._folder.log(event)
-            each, self._last = event["seconds"] - self._last, event["seconds"]
             left = (self._model.max_iter - event["iteration"]) * each
             if self._model.max_seconds is not None:
                 left = min(left, max(0.0, self._model.max_seconds - event["seconds"]))

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
 import re
 import shlex
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
@@ -30,6 +32,10 @@ METHODS = {
 }
 
 
+PATIENCE = 10.0
+"""Seconds in which a second interrupt is taken for the first."""
+
+
 class _Commands(click.Group):
     """All commands; an interrupt is told here, as click would print an empty line first."""
 
@@ -37,8 +43,8 @@ class _Commands(click.Group):
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            _complain("interrupted; what was unfinished is removed.")
+        except KeyboardInterrupt as interrupt:
+            _complain(f"interrupted.{_noted(interrupt) or ' What was unfinished is removed.'}")
             raise click.exceptions.Exit(130) from None
 
 
@@ -58,9 +64,10 @@ def cli(context: click.Context) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every failure is one sentence and an exit code."""
-    for stop in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(stop) == signal.SIG_DFL:  # under nohup it stays ignored
-            signal.signal(stop, _interrupt)
+    interrupt = _Interrupt()
+    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(stop) in (signal.SIG_DFL, signal.default_int_handler):  # under nohup it stays ignored
+            signal.signal(stop, interrupt)
     code = _code(sys.argv[1:] if arguments is None else arguments)
     for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the work is done or undone: its code stands
         signal.signal(stop, signal.SIG_IGN)
@@ -78,22 +85,36 @@ def _code(arguments: list[str]) -> int:
         _complain(error.format_message() + hint)
         return 2
     except InputError as error:
-        _complain(str(error))
+        _complain(f"{error}{_noted(error)}")
         return 2
     except ClusterLost as error:
-        _complain(str(error))
+        _complain(f"{error}{_noted(error)}")
         return 3
     except MemoryError as error:
-        _complain(f"there is not enough memory: {error}.")
+        _complain(f"there is not enough memory: {error}.{_noted(error)}")
         return 4
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        _complain(f"the disk or store failed: {error.strerror or error}{where}.")
+        _complain(f"the disk or store failed: {error.strerror or error}{where}.{_noted(error)}")
         return 4
 
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+def _noted(error: BaseException) -> str:
+    """What was said about going on after it."""
+    return "".join(f" {note}" for note in getattr(error, "__notes__", ()))
+
+
+class _Interrupt:
+    """Turns signals into one KeyboardInterrupt: who asks again while a checkpoint is being written has to wait."""
+
+    def __init__(self) -> None:
+        self._last = -math.inf
+
+    def __call__(self, *_: object) -> None:
+        now = time.monotonic()
+        if now - self._last > PATIENCE:
+            self._last = now
+            raise KeyboardInterrupt
 
 
 def _complain(text: str) -> None:
@@ -203,7 +224,7 @@ def _notes() -> Iterator[None]:
 @click.option("--constraints", help="pairs.csv with the columns i,j,link (not yet in this version)")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="a parameter of the method; repeatable")
 @click.option("--random-state", type=int, default=0, show_default=True, help="the seed")
-@click.option("--resume", is_flag=True, help="go on with an interrupted run (not yet in this version)")
+@click.option("--resume", is_flag=True, help="go on with an interrupted run, or begin it")
 @click.option("--overwrite", is_flag=True, help="replace an earlier result")
 @click.option("--max-seconds", type=float, help="stop then, with the best so far")
 @click.option("--n-jobs", type=int, help="threads; all cores if left out")
@@ -226,6 +247,7 @@ def fit(
     component: str | None,
     settings: tuple[str, ...],
     random_state: int,
+    resume: bool,
     overwrite: bool,
     max_seconds: float | None,
     n_jobs: int | None,
@@ -255,6 +277,7 @@ def fit(
             method=method,
             component=component,
             out=out,
+            resume=resume,
             overwrite=overwrite,
             scores=scores,
             image_shape=shape,

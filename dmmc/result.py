@@ -37,9 +37,13 @@ from dmmc.summary import Summary
 
 Array = NDArray[Any]
 
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "zarr", "dask", "sparse", "piqp", "plotly")
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "zarr", "dask", "sparse", "piqp", "plotly")
 MARK = "UNFINISHED.txt"
 """Stands in a folder until all of it is written."""
+UNFINISHED = (
+    "is unfinished: a run is still writing it, or was interrupted and can go on with dmmc fit --resume "
+    "(dmmc.fit(..., resume=True))."
+)
 LONGEST_ID = 200
 """Characters of a row's id that the report keeps; labels.csv has all of them."""
 
@@ -166,8 +170,9 @@ def read_run(folder: Path) -> dict[str, Any]:
     try:
         run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        state = "unfinished" if unfinished(folder) else "not a dmmc result"
-        raise InputError(f"{folder} is {state}: its run.json is missing or damaged.") from error
+        if unfinished(folder):
+            raise InputError(f"{folder} {UNFINISHED}") from error
+        raise InputError(f"{folder} is not a dmmc result: its run.json is missing or damaged.") from error
     if not isinstance(run, dict) or not isinstance(run.get("data"), dict):
         raise InputError(f"{folder} is not a dmmc result: its run.json is something else.")
     return run

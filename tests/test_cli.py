@@ -144,7 +144,7 @@ FITS = {
     ),
     "tls without a cluster": ("good.zarr -k 2 --tls-ca a --tls-cert b --tls-key c", "without a scheduler"),
     "constraints": ("good.zarr -k 2 --constraints pairs.csv", "--constraints is not in this version yet"),
-    "resume": ("good.zarr -k 2 --resume", "--resume is not in this version yet"),
+    "resume and overwrite": ("good.zarr -k 2 --resume --overwrite", "choose one of them"),
     "storage option": ("good.zarr -k 2 --storage-option a=b", "--storage-option is not in this version yet"),
     "performance report": ("good.zarr -k 2 --performance-report a", "is made by a cluster"),
 }
@@ -320,15 +320,21 @@ def fill(disk: Path, leave: int) -> None:
 
 
 @pytest.mark.parametrize("leave", [0, 8 << 10, 40 << 10, 80 << 10, 1 << 20])
-def test_a_full_disk_is_exit_4_and_leaves_nothing_behind(
-    leave: int, cli: Any, digits_store: Path, small_disk: Callable[[str], Path]
+def test_a_full_disk_is_exit_4_and_leaves_nothing_or_a_checkpoint(
+    leave: int, cli: Any, digits_store: Path, fitted: Path, small_disk: Callable[[str], Path]
 ) -> None:
     disk = small_disk("size=4m")
     fill(disk, leave)
     before = contents(disk)
     said = sentence(cli("fit", digits_store, "-k", 10, "-o", disk / "out", "--quiet"), 4)
     assert "No space left on device" in said
-    assert contents(disk) == before
+    assert (contents(disk) == before) == ("--resume" not in said) == (leave < 40 << 10)
+    if leave >= 40 << 10:
+        assert sorted(os.listdir(disk / "out")) == ["UNFINISHED.txt", "checkpoint", "history.jsonl"]
+        subprocess.run(["mount", "-o", "remount,size=16m", str(disk)], check=True)
+        assert cli("fit", digits_store, "-k", 10, "-o", disk / "out", "--quiet", "--resume").code == 0
+        for name in ("labels.zarr", "model"):
+            assert contents(disk / "out" / name) == contents(fitted / name)
 
 
 @pytest.mark.parametrize("leave", [0, 40 << 10, 1 << 20])
@@ -342,6 +348,7 @@ def test_a_full_disk_does_not_touch_an_earlier_result(
     assert "No space left on device" in sentence(
         cli("fit", digits_store, "-k", 3, "-o", disk / "out", "--overwrite", "--quiet"), 4
     )
+    shutil.rmtree(disk / ".out.partial", ignore_errors=True)  # a checkpoint, where there was room for it
     assert contents(disk) == before
     labels = dmmc.load(disk / "out").predict(digits_store)
     assert np.array_equal(labels, zarr.open(str(disk / "out" / "labels.zarr"))[:])
@@ -394,7 +401,7 @@ def began(history: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupted_fit_ends_soon_with_130_and_takes_its_output_away(
+def test_an_interrupted_fit_ends_soon_with_130_and_leaves_a_checkpoint(
     stop: signal.Signals, start: Start, long_store: Path, tmp_path: Path
 ) -> None:
     process = start("fit", long_store, "-k", 20, "-o", "made/out", *ENDLESS, "--quiet", cwd=tmp_path)
@@ -403,8 +410,10 @@ def test_an_interrupted_fit_ends_soon_with_130_and_takes_its_output_away(
     process.send_signal(stop)
     stdout, stderr = process.communicate(timeout=10)
     assert (process.returncode, stdout) == (130, "")
-    assert stderr == "dmmc: interrupted; what was unfinished is removed.\n"
-    assert contents(tmp_path) == {}
+    assert stderr.startswith("dmmc: interrupted. A checkpoint was written (")
+    assert stderr.endswith("made/out/checkpoint): say --resume (resume=True) to go on with it.\n")
+    assert sorted(os.listdir(tmp_path / "made" / "out")) == ["UNFINISHED.txt", "checkpoint", "history.jsonl"]
+    assert os.listdir(tmp_path / "made") == ["out"]
 
 
 def test_an_impatient_user_who_interrupts_twice_gets_no_traceback_either(
@@ -424,7 +433,7 @@ def test_an_interrupted_fit_leaves_an_earlier_result_and_the_next_one_replaces_i
 ) -> None:
     out = tmp_path / "out"
     shutil.copytree(fitted, out)
-    before = contents(tmp_path)
+    before = contents(out)
     process = start("fit", long_store, "-k", 20, "-o", out, "--overwrite", *ENDLESS, "--quiet")
     began(tmp_path / ".out.partial" / "history.jsonl")
     assert "another run is writing" in sentence(
@@ -433,7 +442,7 @@ def test_an_interrupted_fit_leaves_an_earlier_result_and_the_next_one_replaces_i
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=10)
     assert process.returncode == 130
-    assert contents(tmp_path) == before
+    assert contents(out) == before
     assert cli("fit", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet").code == 0
     assert json.loads((out / "run.json").read_text())["parameters"]["n_clusters"] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -21,7 +21,7 @@ from dmmc.errors import InputError
 from dmmc.estimators import checks, lazy, remote
 from dmmc.label_files import read_labels, write_arrays
 from dmmc.passes import Hyperplanes
-from dmmc.solvers.base import Callback
+from dmmc.solvers.base import Callback, Keeper
 from dmmc.sources import is_dask_array
 
 Array = NDArray[Any]
@@ -52,6 +52,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     choices_: dict[str, Any]
     _listener: Callback | None = None
     _engine: Engine | None = None
+    _keeper: Keeper | None = None
 
     def check_parameters(self) -> None:
         """Refuse a parameter in one sentence."""
@@ -119,9 +120,9 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """The fitted hyperplanes, in the coordinates of the raw rows."""
         return Hyperplanes(self.coef_, self.intercept_, np.zeros_like(self.intercept_))
 
-    def watch(self, listener: Callback | None) -> None:
-        """Tell `listener` when a phase of the next fit begins, and about each pass."""
-        self._listener = listener
+    def watch(self, listener: Callback | None, keeper: Keeper | None = None) -> None:
+        """Tell `listener` when a phase of the next fit begins, and about each pass; let `keeper` save its search."""
+        self._listener, self._keeper = listener, keeper
 
     def _phase(self, name: str) -> None:
         if self._listener is not None:

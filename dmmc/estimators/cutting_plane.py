@@ -164,15 +164,20 @@ class CuttingPlaneMMC(LinearClusterer):
             guarded=k > 2 and self.max_size is None and 0 < self.min_size < WISH,
         )
         solver = CuttingPlane(problem, engine.run)
-        self._phase("start")
-        labellings = start.labellings(init, dataset, engine.run, geometry, k, starts, seed)
+        found = None if self._keeper is None else self._keeper.found(geometry.fingerprint, solver.types, solver.whole)
+        if found is None:
+            self._phase("start")
+            labellings = start.labellings(init, dataset, engine.run, geometry, k, starts, seed)
+            found = solver.init(labellings, dataset.n_features), []
         self._phase("search")
         state, history, why = drive(
             solver,
-            solver.init(labellings, dataset.n_features),
+            found[0],
             max_iter=int(self.max_iter),
             max_seconds=None if self.max_seconds is None else self.max_seconds - (time.perf_counter() - began),
             callbacks=self._callbacks(),
+            history=found[1],
+            keeper=self._keeper,
         )
         best = solver.best(state)
         why = best.ended if why == "done" else why

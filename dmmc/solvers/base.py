@@ -1,13 +1,15 @@
-"""The one driver loop. Stopping, progress and (later) checkpoints live here and nowhere else."""
+"""The one driver loop. Stopping, progress and checkpoints live here and nowhere else."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 State = TypeVar("State")
-Callback = Callable[[dict[str, Any]], Any]
+Line = dict[str, Any]
+Callback = Callable[[Line], Any]
 
 
 class Solver(Protocol[State]):
@@ -21,8 +23,33 @@ class Solver(Protocol[State]):
         """Whether there is nothing left to do."""
         ...
 
-    def report(self, state: State) -> dict[str, Any]:
+    def report(self, state: State) -> Line:
         """One line of the history: objective, gap, ..."""
+        ...
+
+
+class Keeper(Protocol):
+    """Keeps a search where it outlives the process. A state is a named tuple of arrays, numbers, text and tuples."""
+
+    def found(
+        self, fingerprint: str, types: Sequence[type[Any]], whole: Callable[[Any], bool]
+    ) -> tuple[Any, list[Line]] | None:
+        """State and history of an earlier search, if there is one to go on with.
+
+        Parameters
+        ----------
+        fingerprint : of the data; another one than the earlier search had is refused
+        types : the named tuples that a state is made of, its own first
+        whole : whether a state's arrays fit together and the problem
+        """
+        ...
+
+    def saw(self, state: Any, history: Sequence[Line]) -> None:
+        """Take note of a state; save it, unless one was saved a moment ago."""
+        ...
+
+    def save(self) -> None:
+        """Save the last state that was seen, now."""
         ...
 
 
@@ -33,24 +60,46 @@ def drive(
     max_iter: int,
     max_seconds: float | None = None,
     callbacks: Sequence[Callback] = (),
-) -> tuple[State, list[dict[str, Any]], str]:
+    history: Sequence[Line] = (),
+    keeper: Keeper | None = None,
+) -> tuple[State, list[Line], str]:
     """Step until done, out of iterations or out of time.
+
+    Parameters
+    ----------
+    solver, state : who steps, and from where
+    max_iter : most iterations, those of the history included
+    max_seconds : most seconds of this call
+    callbacks : hear each new line of the history
+    history : how the state came about, where the search goes on
+    keeper : sees the first state and that of each iteration. Whatever ends the search, the last one is saved
 
     Returns
     -------
     state, history, and why it ended: "done", "max_iter" or "max_seconds"
     """
-    history: list[dict[str, Any]] = []
+    lines = list(history)
+    before = lines[-1]["seconds"] if lines else 0.0
     began = time.perf_counter()
-    while not solver.done(state):
-        seconds = time.perf_counter() - began
-        if len(history) >= max_iter:
-            return state, history, "max_iter"
-        if max_seconds is not None and history and seconds >= max_seconds:
-            return state, history, "max_seconds"
-        state = solver.step(state)
-        line = {"iteration": len(history) + 1, **solver.report(state), "seconds": time.perf_counter() - began}
-        history.append(line)
-        for callback in callbacks:
-            callback(line)
-    return state, history, "done"
+    try:
+        if keeper is not None:
+            keeper.saw(state, lines)
+        while not solver.done(state):
+            seconds = time.perf_counter() - began
+            if len(lines) >= max_iter:
+                return state, lines, "max_iter"
+            if max_seconds is not None and lines and seconds >= max_seconds:
+                return state, lines, "max_seconds"
+            state = solver.step(state)
+            seconds = before + time.perf_counter() - began
+            lines.append({"iteration": len(lines) + 1, **solver.report(state), "seconds": seconds})
+            if keeper is not None:
+                keeper.saw(state, lines)
+            for callback in callbacks:
+                callback(lines[-1])
+    except BaseException:
+        if keeper is not None:
+            with suppress(OSError):  # what ended the search says more; the checkpoint before this one stands
+                keeper.save()
+        raise
+    return state, lines, "done"

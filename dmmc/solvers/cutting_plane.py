@@ -19,10 +19,10 @@ import numpy as np
 
 from dmmc import master, passes
 from dmmc.master import Planes
-from dmmc.passes import Answer, ByScores, Labelling, Request, Sweep
+from dmmc.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Labelling, Request, Sweep
 from dmmc.solvers import prices
 from dmmc.solvers.reseed import seeded
-from dmmc.solvers.state import Point, Problem, Run, State
+from dmmc.solvers.state import Point, Problem, Run, State, whole
 
 Oracle = Callable[[Callable[..., Any], Any], Any]
 
@@ -48,6 +48,9 @@ class CuttingPlane:
     oracle : a pass and its params to the sum over all rows
     """
 
+    types = (State, Run, Planes, Point, ByScores, Hyperplanes, Given, Drawn)
+    """What a state is made of."""
+
     def __init__(self, problem: Problem, oracle: Oracle) -> None:
         self.problem = problem
         self.oracle = oracle
@@ -63,6 +66,10 @@ class CuttingPlane:
                 for number, labelling in enumerate(labellings)
             )
         )
+
+    def whole(self, state: State) -> bool:
+        """Whether a state that was read from a file is one of this problem."""
+        return whole(state, self.problem)
 
     def done(self, state: State) -> bool:
         """All runs have ended."""

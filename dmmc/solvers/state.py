@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dmmc.geometry import Geometry
 from dmmc.losses import Table
 from dmmc.master import Planes
-from dmmc.passes import Labelling
+from dmmc.passes import ByScores, Hyperplanes, Labelling
 
 Array = NDArray[Any]
 
@@ -110,3 +110,27 @@ class State(NamedTuple):
     """All runs."""
 
     runs: tuple[Run, ...]
+
+
+def whole(state: State, problem: Problem) -> bool:
+    """Whether a state that was read from a file is one of this problem: kernels do not look at shapes."""
+    numbers = [run.number for run in state.runs]
+    return numbers == list(range(max(1, len(numbers)))) and all(_whole_run(run, problem) for run in state.runs)
+
+
+def _whole_run(run: Run, problem: Problem) -> bool:
+    k, K, d = problem.n_clusters, problem.K, len(problem.geometry.mean)
+    m = run.planes.size
+    sides: list[tuple[Array, tuple[int, ...]]] = [(run.counts, (k if run.counts.size else 0,))]
+    for point in (run.at, run.best, run.leader):
+        sides += zip(point[:3], ((K, d), (K,), (K,)), strict=True)
+    shapes = ((m, K, d), (m, K), (m, K), (m,), (m, K * d), (m, K), (m, m), (m,), (m,))
+    sides += zip(run.planes, shapes, strict=True)
+    if isinstance(run.labelling, ByScores):
+        planes: Hyperplanes = run.labelling.planes
+        P = K if len(planes.W) == K else k
+        sides += zip(planes, ((P, d), (P,), (P,)), strict=True)
+    return all(
+        array.shape == shape and array.dtype == (np.int64 if array is run.planes.idle else np.float64)
+        for array, shape in sides
+    )
