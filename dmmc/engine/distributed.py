@@ -92,6 +92,8 @@ class Distributed:
         self._version = ROWS
         self._tasks = 0
         self._checksums: dict[int, int] = {}
+        self.blocks_read = 0
+        """Blocks that workers have read from their store so far; those that they cannot keep count each time."""
         self._workers: dict[str, Worker] = {}
         self._looked = 0.0
         self._heard: dict[str, tuple[float, float]] = {}
@@ -322,6 +324,7 @@ class Distributed:
 
     def _verify(self, reply: Reply) -> None:
         """What is read again must be what was read before."""
+        self.blocks_read += len(reply.checksums)
         for index, checksum in reply.checksums.items():
             if self._checksums.setdefault(index, checksum) != checksum:
                 span = self._spans[index]
@@ -371,15 +374,20 @@ class Distributed:
                     "store within reach? Go on with --resume (resume=True)."
                 )
         stuck = self._stuck()
-        if not stuck:
-            return []
         if stuck == set(self._workers):
             raise ClusterLost(
                 f"no worker has given a sign of life for {limits.stuck:.0f} s (dmmc.wait.stuck): look at "
                 f"{', '.join(sorted(stuck)[:3])}, then go on with --resume (resume=True)."
             )
-        theirs = self._cluster.at_work(stuck)
-        passed = [job for job in running if str(job.future.key) in theirs]
+        passed = []
+        if stuck or any(job.home not in self._workers for job in running):
+            theirs = self._cluster.at_work(set(self._workers) - stuck)
+            # one whose home is gone may be with nobody: Dask does not offer it to workers that come later
+            passed = [
+                job
+                for job in running
+                if (job.home in stuck or job.home not in self._workers) and str(job.future.key) not in theirs
+            ]
         for job in passed:
             running.remove(job)
             self._cluster.forget([job.future])
