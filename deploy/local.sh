@@ -32,9 +32,7 @@ if [ -z "$python" ]; then
   [ -x "$python" ] || python=python3
 fi
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/dmmc-local.XXXXXX")
-logs=${LOGS:-$work}
-groups=() fit='' stopped=''
+work='' logs=${LOGS:-} groups=() fit='' stopped=''
 
 clean() {
   local code=$? group
@@ -47,10 +45,10 @@ clean() {
   done
   for group in "${groups[@]}"; do kill -KILL -- "-$group" 2>/dev/null || true; done
   wait 2>/dev/null || true
-  if [ "$code" -ne 0 ] && [ -z "$stopped" ] && [ -z "${LOGS:-}" ]; then
+  if [ "$code" -ne 0 ] && [ -z "$stopped" ] && [ "$logs" = "$work" ] && [ -n "$work" ]; then
     tail -n 5 "$work"/*.log >&2 2>/dev/null || true
   fi
-  rm -rf "$work"
+  [ -z "$work" ] || rm -rf "$work"
   exit "$code"
 }
 alive() {
@@ -74,6 +72,9 @@ start() { # NAME COMMAND...: in a session of its own, which Ctrl-C does not reac
 trap clean EXIT
 trap stop INT TERM HUP
 
+work=$(mktemp -d "${TMPDIR:-/tmp}/dmmc-local.XXXXXX")
+logs=${LOGS:-$work}
+export DASK_TEMPORARY_DIRECTORY=$work # what Dask puts aside goes away too
 if [ -z "$source" ]; then
   source=$work/digits.zarr
   options+=(--overwrite) # the example's own result
@@ -102,7 +103,7 @@ start scheduler "$python" -m dask scheduler --host 127.0.0.1 --port 0 --protocol
 for ((i = 0; i < ${WORKERS:-2}; i++)); do
   start "worker-$i" "$python" -m dask worker --scheduler-file "$file" --host 127.0.0.1 --protocol tls "${for_worker[@]}" \
     --name "worker-$i" --nanny --nworkers 1 --nthreads "${THREADS:-1}" --memory-limit "${MEMORY_LIMIT:-2GiB}" \
-    --no-dashboard --dashboard-address 127.0.0.1:0 --local-directory "$work" --death-timeout 60
+    --no-dashboard --dashboard-address 127.0.0.1:0 --death-timeout 60
 done
 for ((i = 0; i < 300; i++)); do
   [ ! -s "$file" ] || break

@@ -11,6 +11,7 @@ left unfinished in OUT is gone on with. Exit codes are those of `dmmc fit`: 0 do
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import signal
 import sys
@@ -38,7 +39,13 @@ def main() -> int:
             cluster.adapt(minimum_jobs=arguments.min_jobs, maximum_jobs=arguments.jobs, interval="5s", wait_count=12)
             with Client(cluster) as client:
                 run = dmmc.fit(
-                    arguments.source, arguments.k, out=arguments.out, scheduler=client, resume=True, progress=show
+                    arguments.source,
+                    arguments.k,
+                    out=arguments.out,
+                    scheduler=client,
+                    resume=True,
+                    progress=show,
+                    **dict(arguments.set),
                 )
     except dmmc.InputError as error:
         return fail(2, error)
@@ -119,6 +126,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("source", nargs="?", help="a zarr store")
     parser.add_argument("k", nargs="?", type=int, help="number of clusters")
     parser.add_argument("out", nargs="?", type=Path, help="the folder of the result")
+    parser.add_argument("--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help="as of dmmc fit")
     parser.add_argument("--cores", type=int, required=True, help="threads of a worker: one worker a job")
     parser.add_argument("--memory", required=True, help="of a worker, such as 64GB")
     parser.add_argument("--jobs", type=int, default=4, help="at most this many worker jobs (%(default)s)")
@@ -137,6 +145,17 @@ def parse() -> argparse.Namespace:
     if not arguments.print_script and arguments.out is None:
         parser.error("SOURCE, K and OUT are wanted.")
     return arguments
+
+
+def setting(text: str) -> tuple[str, object]:
+    """A parameter of the method; numbers are numbers."""
+    name, equals, value = text.partition("=")
+    if not name.isidentifier() or not equals:
+        raise argparse.ArgumentTypeError(f"NAME=VALUE is wanted, such as C=30, not {text!r}")
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return name, kind(value)
+    return name, value
 
 
 def show(line: dict[str, object]) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 from zipfile import ZipFile
 
-import numpy as np
 import psutil
 import pytest
 
@@ -231,17 +230,20 @@ def labels_of() -> Callable[[Path], list[int]]:
 # ------------------------------------------------------------------------------------------------------ a slow fit
 
 
-@pytest.fixture(scope="session")
-def slow_store(store_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows without clusters, on which a fit of 10 takes long enough to be interrupted."""
-    rows = np.random.default_rng(0).normal(size=(20_000, 100)).astype(np.float32)
-    return store_of(tmp_path_factory.mktemp("slow") / "slow.zarr", rows, chunk_rows=5000)
+SLOW = ["--set", "epsilon=1e-6"]
 
 
 @pytest.fixture(scope="session")
-def slow_labels(cli: Any, slow_store: Path, labels_of: Any, tmp_path_factory: pytest.TempPathFactory) -> list[int]:
-    """Its labels, found in one process and undisturbed."""
-    out = tmp_path_factory.mktemp("slow-labels") / "out"
-    done = cli("fit", slow_store, "-k", 10, "-o", out)
+def slow() -> list[str]:
+    """Options with which a fit of the digits takes 293 passes: on a cluster long enough to be interrupted."""
+    return SLOW
+
+
+@pytest.fixture(scope="session")
+def slow_labels(cli: Any, digits_store: Path, labels_of: Any, tmp_path_factory: pytest.TempPathFactory) -> list[int]:
+    """What it finds in one process, undisturbed."""
+    out = tmp_path_factory.mktemp("slow") / "out"
+    done = cli("fit", digits_store, "-k", 10, "-o", out, *SLOW)
     assert done.code == 0, done.stderr
+    assert len((out / "history.jsonl").read_text().splitlines()) > 100
     return labels_of(out)
