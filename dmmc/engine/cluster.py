@@ -221,9 +221,9 @@ class Cluster:
                 future.release()
 
     def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Call a function on every worker that is there; whether it succeeds does not matter."""
+        """Call a function on every worker that answers soon; whether it succeeds does not matter."""
         with suppress(Exception):
-            self._client.run(function, *arguments, wait=False, on_error="ignore")
+            self._client.run(function, *arguments, on_error="ignore", callback_timeout=min(5.0, self.limits.stuck))
 
     # ---------------------------------------------------------------------------------------------- before a run
 
