@@ -24,7 +24,7 @@ from dmmc.estimators.checks import seed_of
 from dmmc.output import Out
 from dmmc.result import UNFINISHED, check_image_shape
 from dmmc.resume import Checkpoints, asked
-from dmmc.sources import find_matrix, opened
+from dmmc.sources.find import find_matrix, opened
 from dmmc.stored import open_rows
 from dmmc.summary import summarise
 

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from dmmc.data import Csr, Stored, block_bounds, csr_bounds
 from dmmc.errors import InputError
-from dmmc.sources import array_of, as_numbers, check_shape, csr_of, is_sparse, load, memory_dtype, row_words
+from dmmc.sources import load
+from dmmc.sources.csr import csr_of
+from dmmc.sources.numbers import array_of, as_numbers, check_shape, is_sparse, memory_dtype, row_words
 
 Array = NDArray[Any]
 

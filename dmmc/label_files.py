@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.errors import InputError
-from dmmc.sources import missing_chunks
+from dmmc.sources.stores import missing_chunks
 
 Array = NDArray[Any]
 

@@ -14,26 +14,10 @@ from numpy.typing import NDArray
 
 from dmmc.data import Csr, Dataset, Rows, Stored, block_bounds, csr_bounds, open_dataset
 from dmmc.errors import InputError
-from dmmc.sources import (
-    Found,
-    as_numbers,
-    check_complete,
-    checked_indptr,
-    comes_from,
-    csr_shape,
-    find_matrix,
-    index_of,
-    is_dask_array,
-    memory_dtype,
-    narrow,
-    opened,
-    read_all,
-    read_csr,
-    row_words,
-    same_lengths,
-    sorted_rows,
-    unreadable,
-)
+from dmmc.sources.csr import checked_indptr, narrow, same_lengths, sorted_rows
+from dmmc.sources.find import Found, csr_shape, find_matrix, opened
+from dmmc.sources.numbers import as_numbers, comes_from, is_dask_array, memory_dtype, row_words
+from dmmc.sources.stores import check_complete, index_of, read_all, read_csr, unreadable
 
 PAUSES = (0.2, 1.0)
 """Seconds before a read that failed is tried again: a store may be busy, or a file system come back."""

@@ -28,7 +28,7 @@ from dmmc.convert.reading import (
 )
 from dmmc.data import Csr
 from dmmc.errors import InputError
-from dmmc.sources import as_numbers, check_shape, memory_dtype
+from dmmc.sources.numbers import as_numbers, check_shape, memory_dtype
 
 ZIP_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError, KeyError)
 """What zipfile raises over a damaged file."""

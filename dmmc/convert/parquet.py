@@ -22,7 +22,7 @@ from dmmc.convert.reading import (
 )
 from dmmc.data import MIB
 from dmmc.errors import InputError
-from dmmc.sources import memory_dtype
+from dmmc.sources.numbers import memory_dtype
 
 COLUMNS_AT_ONCE = 32
 """Columns of a large row group that are read at once: pyarrow needs some 2.5 MB for each."""

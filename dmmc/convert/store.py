@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dmmc.convert.reading import Piece, Reader
 from dmmc.data import MIB, Csr
 from dmmc.errors import InputError
-from dmmc.sources import MADE_UP
+from dmmc.sources.find import MADE_UP
 
 CHUNK_BYTES = 8 * MIB
 LARGEST_CHUNK = 2**31 - 2**16

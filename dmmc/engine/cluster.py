@@ -27,6 +27,8 @@ LIMITS = {"connect": "30s", "workers": "60s", "stuck": "60s", "task": "1h"}
 """How long to wait for a scheduler, for a first worker, for a sign of life of a worker, for one task."""
 SAME = ("dmmc", "numpy", "scipy", "numba", "zarr", "distributed")
 """Packages that must have one version everywhere: they decide the bits, or how tasks travel."""
+NO_ANSWER = (TimeoutError, OSError, asyncio.CancelledError, distributed.CancelledError)
+"""How a question ends whose answer was lost on the way."""
 LARGE = 2**30
 """Bytes of a task below which Dask need not warn: parameters and rows travel inside tasks on purpose."""
 
@@ -176,7 +178,7 @@ class Cluster:
 
     def wait(self, futures: Iterable[Future], seconds: float) -> None:
         """Wait until all are done, but no longer than this."""
-        with suppress(TimeoutError, asyncio.CancelledError, OSError), self._client.as_current():
+        with suppress(*NO_ANSWER), self._client.as_current():
             distributed.wait(list(futures), timeout=seconds)
 
     def outcomes(self, futures: Sequence[Future]) -> list[Outcome | None]:
@@ -184,7 +186,7 @@ class Cluster:
         good = [future for future in futures if future.status == "finished"]
         values: dict[str, Any] = {}
         if good:
-            with suppress(TimeoutError, asyncio.CancelledError, OSError, KeyError):
+            with suppress(*NO_ANSWER, KeyError):
                 values = self._client.sync(self._gathered, good, callback_timeout=self.limits.stuck)
         found: list[Outcome | None] = []
         for future in futures:
@@ -205,7 +207,7 @@ class Cluster:
     def _error(self, future: Future) -> BaseException:
         try:
             error = future.exception(timeout=self.limits.stuck)
-        except (TimeoutError, asyncio.CancelledError) as late:
+        except NO_ANSWER as late:
             error = late
         return error if isinstance(error, BaseException) else RuntimeError("unknown")
 

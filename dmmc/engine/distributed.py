@@ -25,7 +25,7 @@ from dmmc.engine.orders import Order, Reply, Sink, Span, Supply
 from dmmc.engine.sums import Params, Stats, Sum
 from dmmc.engine.worker import carry_out
 from dmmc.errors import ClusterLost, InputError
-from dmmc.sources import row_words
+from dmmc.sources.numbers import row_words
 
 Array = NDArray[Any]
 

@@ -24,7 +24,7 @@ from dmmc.engine.orders import Array, Order, Reply, Span, Supply
 from dmmc.engine.shelf import Shelf, shelf_of
 from dmmc.engine.sums import Sum
 from dmmc.errors import InputError
-from dmmc.sources import row_words
+from dmmc.sources.numbers import row_words
 
 LONGEST = 2000
 """Characters of an error that travel back."""

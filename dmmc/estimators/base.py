@@ -22,7 +22,7 @@ from dmmc.estimators import checks, lazy, remote
 from dmmc.label_files import read_labels, write_arrays
 from dmmc.passes import Hyperplanes
 from dmmc.solvers.base import Callback, Keeper
-from dmmc.sources import is_dask_array
+from dmmc.sources.numbers import is_dask_array
 
 Array = NDArray[Any]
 

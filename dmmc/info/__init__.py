@@ -14,7 +14,10 @@ from dmmc.data import open_dataset
 from dmmc.errors import InputError
 from dmmc.info.memory import FIT_BYTES, Size
 from dmmc.info.numbers import problems_of_dataset, problems_of_zarr
-from dmmc.sources import COLUMNS_OF_INT32, csr_shape, find_index, find_matrix, memory_dtype, missing_chunks, opened
+from dmmc.sources.csr import COLUMNS_OF_INT32
+from dmmc.sources.find import csr_shape, find_index, find_matrix, opened
+from dmmc.sources.numbers import memory_dtype
+from dmmc.sources.stores import missing_chunks
 
 __all__ = ["format_info", "info"]
 
