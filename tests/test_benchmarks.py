@@ -7,6 +7,9 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +40,35 @@ EXPECTED = {
             "loaded / compiled",
         ],
     },
+    "overhead": {
+        "measured": {"overhead", "two_workers"},
+        "lines": ["10 blocks", "100 blocks", "1000 blocks", "1 x digits", "8 x digits"],
+    },
+    "peers": {"measured": {"dask_ml", "fits"}, "lines": []},
+    "scaling": {"measured": {"records", "slopes"}, "lines": []},
+    "out_of_core": {
+        "measured": {
+            "bytes",
+            "rows",
+            "blocks",
+            "block_bytes",
+            "limit_bytes",
+            "blocks_read",
+            "passes_streamed",
+            "labels_equal",
+            "worker_restarts",
+            "workers",
+            "in_memory",
+        },
+        "lines": [
+            "peak of a worker / its limit",
+            "largest block / 16 MB",
+            "blocks read / blocks",
+            "time, 2 small workers / in memory",
+        ],
+    },
 }
+NEEDS_PROC = {"quick": "/proc/self/clear_refs", "out_of_core": "/proc/self/status"}
 
 
 def numbers(tree: Any) -> list[float]:
@@ -48,22 +79,39 @@ def numbers(tree: Any) -> list[float]:
     return [tree] if isinstance(tree, int | float) else []
 
 
+Small = Callable[[str], tuple[Path, str]]
+
+
+@pytest.fixture(scope="module")
+def small(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Small:
+    """Runs a benchmark with --small, once; gives the path of its JSON, and what it printed."""
+
+    @cache
+    def run(name: str) -> tuple[Path, str]:
+        path = repo / "benchmarks" / f"{name}.py"
+        if not path.is_file():
+            pytest.skip(f"benchmarks: these tests need the checkout, and there is no {path}")
+        if name in NEEDS_PROC and not Path(NEEDS_PROC[name]).exists():
+            pytest.skip("benchmarks: peak memory is read from /proc, which this system does not have")
+        folder = tmp_path_factory.mktemp(name)
+        out = folder / "new folder" / "out.json"
+        search = os.pathsep.join([str(repo), *filter(None, [os.environ.get("PYTHONPATH")])])
+        done = subprocess.run(
+            [sys.executable, str(path), "--small", "--json", str(out)],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": search},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return out, done.stdout
+
+    return run
+
+
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_small_run_writes_finite_positive_ratios(name: str, repo: Path, tmp_path: Path) -> None:
-    path = repo / "benchmarks" / f"{name}.py"
-    if not path.is_file():
-        pytest.skip(f"benchmarks: these tests need the checkout, and there is no {path}")
-    if name == "quick" and not Path("/proc/self/clear_refs").exists():
-        pytest.skip("benchmarks: peak memory is read from /proc, which this system does not have")
-    out = tmp_path / "new folder" / "out.json"
-    done = subprocess.run(
-        [sys.executable, str(path), "--small", "--json", str(out)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(repo), *filter(None, [os.environ.get("PYTHONPATH")])])},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_a_small_run_writes_finite_positive_ratios(name: str, small: Small) -> None:
+    out, printed = small(name)
     written = json.loads(out.read_text())
     assert written.keys() == {"benchmark", "small", "machine", "lines", "measured"}
     assert written["benchmark"] == name
@@ -74,10 +122,71 @@ def test_a_small_run_writes_finite_positive_ratios(name: str, repo: Path, tmp_pa
         assert line.keys() == {"name", "ratio", "most", "least", "aim", "verdict", "detail"}
         assert math.isfinite(line["ratio"])
         assert line["ratio"] > 0, line
-        assert line["name"] in done.stdout
+        assert line["name"] in printed
         assert line["verdict"] == "", "nothing is wanted of a small run"
     for wanted in EXPECTED[name]["lines"]:
         assert any(wanted in line["name"] for line in written["lines"]), wanted
+
+
+def measured(small: Small, name: str) -> Any:
+    out, _ = small(name)
+    return json.loads(out.read_text())["measured"]
+
+
+def test_out_of_core_streams_within_the_limit_to_the_labels_of_a_fit_in_memory(small: Small) -> None:
+    found = measured(small, "out_of_core")
+    assert found["labels_equal"] is True
+    assert found["worker_restarts"] == 0
+    assert found["workers"]["passes"] == found["in_memory"]["passes"]
+    assert found["workers"]["peak_bytes"] <= found["limit_bytes"]
+    assert found["block_bytes"] <= 16_000_000
+    # all is read once; more than the passes of the search read nearly all of it again
+    assert found["blocks_read"] > found["blocks"] * (1 + 0.5 * found["workers"]["passes"])
+
+
+def test_scaling_writes_a_record_a_measurement_and_a_picture(small: Small) -> None:
+    out, printed = small("scaling")
+    found = measured(small, "scaling")
+    fields = {"kind", "workers", "rows", "bytes", "seconds", "passes", "seconds_per_pass", "oversubscribed"}
+    assert all(record.keys() == fields for record in found["records"])
+    assert [(r["kind"], r["workers"]) for r in found["records"]] == [
+        ("strong", 1),
+        ("weak", 1),
+        ("strong", 2),
+        ("weak", 2),
+    ]
+    strong, weak = ([r["rows"] for r in found["records"] if r["kind"] == kind] for kind in ("strong", "weak"))
+    assert strong[0] == strong[1] == weak[1] == 2 * weak[0]
+    assert found["slopes"].keys() == {"strong", "weak"}
+    if find_spec("matplotlib") is None:
+        assert "matplotlib is not installed" in printed
+    else:
+        assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_slopes_are_fitted_to_what_is_not_oversubscribed(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (repo / "benchmarks").is_dir():
+        pytest.skip("benchmarks: these tests need the checkout")
+    monkeypatch.syspath_prepend(str(repo / "benchmarks"))
+    import scaling
+
+    points = [(1, 8.0, False), (2, 4.0, False), (4, 2.0, False), (8, 50.0, True)]
+    records = [{"workers": n, "seconds": t, "oversubscribed": over} for n, t, over in points]
+    assert scaling.slope(records, "seconds") == pytest.approx(-1.0)
+    assert scaling.slope(records[:1] + records[3:], "seconds") is None
+
+
+def test_peers_are_scored_beside_ours_where_they_are_installed(small: Small) -> None:
+    found = measured(small, "peers")
+    _, printed = small("peers")
+    who = {fit["who"] for fit in found["fits"]}
+    if find_spec("dask_ml") is None:
+        assert who == {"dmmc"}
+        assert "dask-ml is not installed" in printed
+    else:
+        assert who == {"dmmc", "dask-ml"}
+        assert "k = 10: time, dmmc / dask-ml" in printed
+    assert all(0 < fit["accuracy"] <= 1 for fit in found["fits"])
 
 
 def test_a_line_says_whether_it_is_as_wanted(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
