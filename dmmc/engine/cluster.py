@@ -74,6 +74,11 @@ class Outcome(NamedTuple):
     error: str = ""
 
 
+def _short(error: BaseException) -> str:
+    """The last line of an error, which is the one that says what is wrong."""
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[-1][:500]}"
+
+
 def here() -> str:
     """Address of the worker that this is called on; empty elsewhere."""
     try:
@@ -185,19 +190,22 @@ class Cluster:
         """How these futures ended; None for one that was lost on the way and can be asked for again."""
         good = [future for future in futures if future.status == "finished"]
         values: dict[str, Any] = {}
-        if good:
-            with suppress(*NO_ANSWER, KeyError):
-                values = self._client.sync(self._gathered, good, callback_timeout=self.limits.stuck)
+        unsent = ""
+        try:
+            values = self._client.sync(self._gathered, good, callback_timeout=self.limits.stuck) if good else {}
+        except (*NO_ANSWER, KeyError):
+            pass
+        except Exception as error:  # what pickles badly shows itself here
+            unsent = _short(error)
         found: list[Outcome | None] = []
         for future in futures:
             if future.key in values:
                 found.append(Outcome(values[future.key]))
             elif future.status == "error":
-                error = self._error(future)
-                killed = isinstance(error, distributed.KilledWorker)
-                found.append(Outcome(None, killed, f"{type(error).__name__}: {error}"))
+                why = self._error(future)
+                found.append(Outcome(None, isinstance(why, distributed.KilledWorker), _short(why)))
             else:
-                found.append(None)
+                found.append(Outcome(None, error=unsent) if unsent else None)
         return found
 
     async def _gathered(self, futures: Sequence[Future]) -> dict[str, Any]:
