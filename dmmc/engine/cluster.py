@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import dask
 import distributed
 from distributed import Client, Future, LocalCluster, Security
+from distributed.utils import LoopRunner
 
 from dmmc.errors import ClusterLost, InputError
 
@@ -99,13 +102,10 @@ class Cluster:
 
     def __init__(self, client: Client, limits: Limits) -> None:
         self.limits = limits
+        self.address = str(client.scheduler.address if client.scheduler else "an unknown address")
+        """Of the scheduler; a client that has lost it no longer knows."""
         self._client = client
         self._silent_since: float | None = None
-
-    @property
-    def address(self) -> str:
-        """Of the scheduler."""
-        return str(self._client.scheduler.address if self._client.scheduler else "an unknown address")
 
     @property
     def connected(self) -> bool:
@@ -391,8 +391,9 @@ def _local_cluster(workers: Any, dashboard: bool) -> Iterator[LocalCluster]:
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise InputError(f"workers is {workers!r}; a number of processes of at least 1 is wanted.")
     settings = {"distributed.scheduler.worker-ttl": "60s", "distributed.worker.daemon": True}
-    with dask.config.set(settings), _without_main():
+    with dask.config.set(settings), _without_main(), _deaf_loop() as loop:
         cluster = LocalCluster(
+            loop=loop,
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
@@ -408,6 +409,25 @@ def _local_cluster(workers: Any, dashboard: bool) -> Iterator[LocalCluster]:
         finally:
             with suppress(Exception):
                 cluster.close(timeout=10)
+
+
+@contextmanager
+def _deaf_loop() -> Iterator[Any]:
+    """An event loop whose thread does not hear Ctrl-C, nor do the processes that it starts.
+
+    A terminal sends it to all of them, but it is for the driver to end its workers, when it has seen to its checkpoint.
+    """
+    resource_tracker.ensure_running()  # or the first process would start it, and let the signal through after that
+    runner = LoopRunner()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        runner.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    try:
+        yield runner.loop
+    finally:
+        runner.stop()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +20,10 @@ import psutil
 import pytest
 from distributed import Client
 from numpy.typing import NDArray
+
+import dmmc
+from dmmc.checkpoint import plain
+from dmmc.label_files import read_labels
 
 HERE = Path(__file__).resolve().parent
 REPO = HERE.parents[1]
@@ -179,9 +184,71 @@ def bits(run: Any) -> dict[str, Any]:
         "labels": run.labels.tobytes(),
         "coef": model.coef_.tobytes(),
         "intercept": model.intercept_.tobytes(),
-        "history": history,
+        "history": plain(history),
         "objective": model.objective_,
     }
+
+
+def written(out: Path) -> dict[str, Any]:
+    """The same, of what a run wrote."""
+    model = dmmc.load(out)
+    lines = [json.loads(line) for line in (out / "history.jsonl").read_text().splitlines()]
+    return {
+        "labels": read_labels(str(out / "labels.zarr")).tobytes(),
+        "coef": model.coef_.tobytes(),
+        "intercept": model.intercept_.tobytes(),
+        "history": [{key: value for key, value in line.items() if key != "seconds"} for line in lines],
+        "objective": model.objective_,
+    }
+
+
+class Command:
+    """A `dmmc` process, the leader of its own group as one started from a terminal is.
+
+    Parameters
+    ----------
+    arguments : of the command line
+    pause : seconds after each pass
+    plain : as users start it, without pauses and with blocks of the usual size
+    settings : environment
+    """
+
+    def __init__(self, *arguments: object, pause: float = 0.0, plain: bool = False, **settings: str) -> None:
+        before = ["-m", "dmmc"] if plain else [str(HERE / "fault_cli.py")]
+        self.process = subprocess.Popen(
+            [sys.executable, *before, *map(str, arguments)],
+            env={**os.environ, **QUIET, "PAUSE": str(pause), **settings},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.out = Path(str(arguments[arguments.index("-o") + 1])) if "-o" in arguments else None
+
+    def await_passes(self, number: int, seconds: float = 60.0) -> None:
+        """Wait until so many passes are in the history."""
+        assert self.out is not None
+        history = self.out / "history.jsonl"
+
+        def there() -> bool:
+            assert self.process.poll() is None, self.process.communicate()
+            return history.exists() and history.read_bytes().count(b"\n") >= number
+
+        until(there, f"{number} passes", seconds)
+
+    def ended(self, seconds: float = 60.0) -> tuple[int, str]:
+        """Exit code and what it said on stderr, within a limit."""
+        try:
+            _, said = self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            pytest.fail(f"the command has not ended within {seconds:.0f} s")
+        return self.process.returncode, said
+
+    def kill(self) -> None:
+        for pid in family(self.process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 class During:
