@@ -23,6 +23,7 @@ import dask
 import distributed
 from distributed import Client, Future, LocalCluster, Security
 from distributed.utils import LoopRunner
+from distributed.versions import get_versions
 
 from dmmc.errors import ClusterLost, InputError
 
@@ -106,6 +107,8 @@ class Cluster:
         """Of the scheduler; a client that has lost it no longer knows."""
         self._client = client
         self._silent_since: float | None = None
+        self._same: set[str] = set()
+        """Workers whose versions were compared with ours."""
 
     @property
     def connected(self) -> bool:
@@ -252,16 +255,18 @@ class Cluster:
             "(dmmc.wait.workers): start workers (dask worker ADDRESS), then go on with --resume (resume=True)."
         )
 
-    def check_versions(self) -> None:
-        """Refuse workers whose libraries are not those of this process, by name."""
-        found = self._ask(self._versions)
-        mine = found["client"]
-        wanted = {name: mine["packages"].get(name) for name in SAME}
-        for address, worker in found["workers"].items():
+    def check_versions(self, addresses: Iterable[str]) -> set[str]:
+        """Refuse workers whose libraries are not those of this process, by name; gives those that do not answer yet."""
+        new = set(addresses) - self._same
+        if not new:
+            return new
+        mine = get_versions(packages=SAME)
+        for address, worker in self._versions(sorted(new)).items():
             if not isinstance(worker, Mapping):
                 continue
             theirs = worker["packages"]
-            for name, version in wanted.items():
+            for name in SAME:
+                version = mine["packages"][name]
                 if theirs.get(name) != version:
                     given = f"has {name} {theirs.get(name)}" if theirs.get(name) else f"has no {name}"
                     raise InputError(
@@ -272,9 +277,19 @@ class Cluster:
                 one, other = str(mine["host"][what]), str(worker["host"][what])
                 if one.split(".")[:2] != other.split(".")[:2]:
                     raise InputError(f"worker {address} has {what} {other}, but this process has {one}.")
+            self._same.add(address)
+        return new - self._same
 
-    async def _versions(self) -> Any:
-        return await self._client.get_versions(packages=list(SAME))
+    def _versions(self, addresses: list[str]) -> Mapping[str, Any]:
+        message = {"op": "versions", "packages": list(SAME)}
+        ask = self._client.scheduler.broadcast
+        seconds = min(5.0, self.limits.stuck)
+        with suppress(*NO_ANSWER):  # one of them stands still, and all are asked again later
+            found: Mapping[str, Any] = self._client.sync(
+                ask, msg=message, workers=addresses, on_error="return", callback_timeout=seconds
+            )
+            return found
+        return {}
 
     @contextmanager
     def performance_report(self, path: Path | str | None) -> Iterator[None]:
@@ -322,7 +337,7 @@ def connect(
             stack.callback(_close, client)
         cluster = Cluster(client, limits)
         cluster.await_workers()
-        cluster.check_versions()
+        cluster.check_versions(cluster.workers())
         yield cluster
 
 
