@@ -326,11 +326,11 @@ def test_a_hail_of_signals_leaves_a_whole_checkpoint(start: Any, cli: Any, long_
     out, limits = tmp_path / "out", ("--set", "init=random", "--quiet")
     process = start("fit", long_store, "-k", 5, "-o", out, *ENDLESS, *limits)
     wait_for(3, out / "history.jsonl")
-    end = time.monotonic() + 20
+    end = time.monotonic() + 3  # well within the time in which they are taken for one
     while process.poll() is None and time.monotonic() < end:
         process.send_signal(signal.SIGTERM if time.monotonic_ns() % 2 else signal.SIGINT)
         time.sleep(0.002)
-    _, stderr = process.communicate(timeout=1)
+    _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     place = out / "checkpoint"
     assert stderr == (
