@@ -8,6 +8,7 @@ comes; here each of them ends in `ClusterLost` with a sentence that says what to
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -328,12 +329,12 @@ def connect(
             if client.asynchronous:
                 raise InputError("scheduler is an asynchronous Client; a synchronous one is wanted.")
         else:
-            options = {"security": _security(security), "timeout": limits.connect, "set_as_default": False}
+            where: Any = None
             if workers is not None:
-                local = stack.enter_context(_local_cluster(workers, dashboard))
-                client = _client({"address": local, **options}, limits)
+                where = stack.enter_context(_local_cluster(workers, dashboard))
             else:
-                client = _client({**_where(scheduler, limits), **options}, limits)
+                where = _address(scheduler, limits)
+            client = _client(where, _security(security, where), limits)
             stack.callback(_close, client)
         cluster = Cluster(client, limits)
         cluster.await_workers()
@@ -341,10 +342,9 @@ def connect(
         yield cluster
 
 
-def _client(options: dict[str, Any], limits: Limits) -> Client:
-    where = options.get("address") or options.get("scheduler_file")
+def _client(where: Any, security: Security | None, limits: Limits) -> Client:
     try:
-        return Client(**options)
+        return Client(where, security=security, timeout=limits.connect, set_as_default=False)
     except (TimeoutError, OSError) as error:
         what = str(error) or type(error).__name__
         raise ClusterLost(
@@ -360,32 +360,45 @@ def _close(client: Client) -> None:
         client.close(timeout=5)
 
 
-def _where(scheduler: Any, limits: Limits) -> dict[str, Any]:
-    """Arguments of a Client for an address or a scheduler file."""
+def _address(scheduler: Any, limits: Limits) -> str:
+    """Where a scheduler listens: as it was given, or as its file says."""
     text = os.fspath(scheduler) if isinstance(scheduler, str | os.PathLike) else None
     if text is None:
         raise InputError(
             f"scheduler is {scheduler!r}; an address (tcp://, tls://), the path of a scheduler file or a "
             "distributed.Client is wanted."
         )
-    if "://" in text:
-        protocol = text.partition("://")[0]
-        if protocol not in ("tcp", "tls", "ucx", "ws", "wss", "inproc"):
-            raise InputError(f"{text} is not an address of a scheduler; tcp://HOST:PORT or tls://HOST:PORT is wanted.")
-        return {"address": text}
+    if "://" not in text:
+        text = _from_file(text, limits)
+    if text.partition("://")[0] not in ("tcp", "tls", "ucx", "ws", "wss", "inproc"):
+        raise InputError(f"{text} is not an address of a scheduler; tcp://HOST:PORT or tls://HOST:PORT is wanted.")
+    return text
+
+
+def _from_file(path: str, limits: Limits) -> str:
+    """The address in a scheduler file. A batch job may be quicker than its scheduler, so it is waited for a while."""
     until = time.monotonic() + limits.connect
-    while not os.path.exists(text):  # a batch job may be quicker than its scheduler; Dask would wait for ever
+    while True:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return str(json.loads(Path(path).read_text(encoding="utf-8"))["address"])
         if time.monotonic() > until:
             raise ClusterLost(
-                f"there is no scheduler file {text} after {limits.connect:.0f} s (dmmc.wait.connect): is the "
-                "scheduler running, and is the file system shared?"
+                f"there is no scheduler file {path} that names an address after {limits.connect:.0f} s "
+                "(dmmc.wait.connect): is the scheduler running, and is the file system shared?"
             )
         time.sleep(0.1)
-    return {"scheduler_file": text}
 
 
-def _security(given: Any) -> Security | None:
-    if given is None or isinstance(given, Security):
+def _security(given: Any, where: Any) -> Security | None:
+    """Certificates as Dask wants them; those of its settings are used where none are given."""
+    if given is None:
+        if str(where).startswith("tls://") and not Security().get_connection_args("client").get("ssl_context"):
+            raise InputError(
+                f"{where} asks for certificates, and none were given: say --tls-ca, --tls-cert and --tls-key "
+                "(security={'ca': ..., 'cert': ..., 'key': ...})."
+            )
+        return None
+    if isinstance(given, Security):
         return given
     if not isinstance(given, Mapping) or set(given) != {"ca", "cert", "key"}:
         raise InputError("security is to be a distributed.Security, or a mapping of ca, cert and key to files.")
