@@ -11,8 +11,8 @@ labels must be equal, or the run ends with an error.
 
 JSON: `benchmark`, `small`, `machine`, `lines` (a list of `name`, `ratio`, `most` / `least` / `aim` or null, `verdict`,
 `detail`) and `measured`: `overhead` (a list of `blocks`, `engine`, `least_ms`, `median_ms`) and `two_workers` (a list
-of `data`, `rows`, `bytes`, `workers`, `passes`, `search_seconds`, `seconds_per_pass`). What other programs disturbed is
-done again (`--patience`). Timings are not pass or fail.
+of `data`, `rows`, `bytes`, `workers`, `passes`, `search_seconds`, `seconds_per_pass`: the median). What other programs
+disturbed is done again (`--patience`). Timings are not pass or fail.
 """
 
 from __future__ import annotations
