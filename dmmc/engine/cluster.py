@@ -426,7 +426,8 @@ def _local_cluster(workers: Any, dashboard: bool) -> Iterator[LocalCluster]:
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address="127.0.0.1:0" if dashboard else None,
+            dashboard_address="127.0.0.1:0",  # None would still open a port, on all addresses
+            scheduler_kwargs={"dashboard": dashboard},
             worker_dashboard_address=None,
             silence_logs=50,
         )
