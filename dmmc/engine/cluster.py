@@ -174,14 +174,28 @@ class Cluster:
         """Values of Dask's delayed objects."""
         futures = self._client.compute(list(lazy))
         try:
-            began = time.monotonic()
-            while not all(future.done() for future in futures):
+            seen = began = time.monotonic()
+            while True:
                 self.wait(futures, 5.0)
-                if not self.workers() and time.monotonic() - began > self.limits.workers:
+                if all(future.done() for future in futures):
+                    found = self.outcomes(futures)
+                    for outcome, future in zip(found, futures, strict=True):
+                        if outcome is not None and outcome.error:
+                            why = self._error(future)
+                            raise (
+                                why
+                                if isinstance(why, InputError)
+                                else InputError(f"a dask array could not be computed: {outcome.error}")
+                            ) from why
+                    values = [outcome.value for outcome in found if outcome is not None]
+                    if len(values) == len(futures):
+                        return values
+                now = time.monotonic()
+                seen = now if self.workers() else seen
+                if now - seen > self.limits.workers:
                     raise self.no_workers()
-                if time.monotonic() - began > self.limits.task:
+                if now - began > self.limits.task:
                     raise ClusterLost(f"a dask array was not computed within {self.limits.task:.0f} s.")
-            return list(self._client.gather(futures))
         finally:
             self.forget(futures)
 

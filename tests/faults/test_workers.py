@@ -8,17 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import fault_work
 import numpy as np
 import pytest
 from fault_tools import During, Grid, bits, blobs, limits, until
+from scipy.sparse import csr_array
 
 import dmmc
 from dmmc.data import open_dataset
 from dmmc.engine import Local
 from dmmc.engine.cluster import Cluster, Limits
 from dmmc.engine.distributed import TRIES, Distributed
-from dmmc.errors import ClusterLost
+from dmmc.errors import ClusterLost, InputError
 
 pytestmark = pytest.mark.timeout(90)
 Grids = Callable[..., Grid]
@@ -98,6 +100,32 @@ def test_a_worker_lost_in_the_middle_of_a_pass_is_replaced(grids: Grids, tmp_pat
         got = engine.run(fault_work.held, str(tmp_path))
     assert got.tobytes() == by_threads(X)
     assert len(grid.names()) == 1
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_worker_that_dies_while_it_makes_a_chunk_of_a_dask_array_is_replaced(
+    grids: Grids, tmp_path: Path, sparse: bool
+) -> None:
+    grid, X = grids(2), blobs()
+    X = X * (X > 5.0)
+    chunks = da.from_array(X, chunks=(137, 24)).map_blocks(
+        fault_work.fatal_once, folder=str(tmp_path), how="once", meta=X[:0]
+    )
+    source = chunks.map_blocks(csr_array, meta=csr_array(X[:0])) if sparse else chunks
+    got = dmmc.fit(source, 3, scheduler=grid.client)
+    assert len(grid.names()) == 1
+    assert bits(got) == bits(dmmc.fit(csr_array(X) if sparse else X, 3))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_dask_array_that_cannot_be_made_is_a_sentence(steady: Grid, tmp_path: Path, sparse: bool) -> None:
+    X = blobs()
+    chunks = da.from_array(X, chunks=(137, 24)).map_blocks(
+        fault_work.fatal_once, folder=str(tmp_path), how="always", meta=X[:0]
+    )
+    source = chunks.map_blocks(csr_array, meta=csr_array(X[:0])) if sparse else chunks
+    with pytest.raises((InputError, ClusterLost), match="OSError: the tape is torn"):
+        dmmc.fit(source, 3, scheduler=steady.client)
 
 
 def test_workers_that_die_all_the_time_under_nannies_only_cost_time(
@@ -319,6 +347,16 @@ def test_when_all_workers_stand_still_the_wait_has_an_end_and_a_sentence(grids: 
         for name in grid.workers:
             grid.signal(name, signal.SIGSTOP)
         with pytest.raises(ClusterLost, match=r"no worker has given a sign of life for 2 s \(dmmc\.wait\.stuck\)"):
+            engine.run(fault_work.total, None)
+
+
+def test_a_scheduler_that_stands_still_ends_the_wait_with_a_sentence(grids: Grids) -> None:
+    grid, X = grids(1), blobs()
+    address = grid.address
+    with limits(stuck=2), engine_on(grid, X) as engine:
+        engine.run(fault_work.total, None)
+        grid.scheduler.send_signal(signal.SIGSTOP)
+        with pytest.raises(ClusterLost, match=f"the scheduler at {address} is gone or does not answer"):
             engine.run(fault_work.total, None)
 
 
