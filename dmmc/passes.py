@@ -43,7 +43,7 @@ def checked_scores(block: Block, planes: Hyperplanes) -> Array | tuple[int, int]
 
 def highest(block: Block, planes: Hyperplanes) -> Array:
     """Number of the hyperplane with the highest score, for each row; there may be thousands of them."""
-    return scores(block, planes).argmax(axis=1).astype(np.int32)
+    return np.asarray(scores(block, planes).argmax(axis=1), np.int32)
 
 
 def largest(decision: Array) -> Array:

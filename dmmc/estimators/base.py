@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from dmmc.engine import Engine, Local, count_jobs
 from dmmc.errors import InputError
 from dmmc.estimators import checks, lazy, remote
 from dmmc.features import maps
-from dmmc.features.build import Ask, build
+from dmmc.features.build import Ask, Built, build
 from dmmc.features.maps import Map
 from dmmc.geometry import Geometry, measure
 from dmmc.label_files import read_labels, write_arrays
@@ -105,17 +105,17 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             yield engine, geometry
             return
         ask = Ask(self.features, self.n_clusters, self.n_neighbors, seed, count_jobs(self.n_jobs), starts)
-        built = build(ask, engine.dataset, engine.run, engine.rows, geometry, self._phase)
+
+        def remember(phase: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
+            self._phase(phase)
+            return make() if self._keeper is None else self._keeper.remember(geometry.fingerprint, phase, make)
+
+        built = build(ask, engine.dataset, engine.run, engine.rows, geometry, remember)
         self.map_, self._notes = built.row_map, built.notes
         labels = None
         if starts:
-            self._phase("join")
-            assert built.spectral is not None
-            with engine.over(open_dataset(built.spectral)) as grouping:
-                its_geometry, _ = measure(grouping.dataset, grouping.rows, "none")
-                labels, self.merge_tree_ = start.by_graph(
-                    grouping.dataset, grouping, its_geometry, built.graph, self.n_clusters, seed
-                )
+            joined = remember("join", lambda: self._joined(engine, built, seed))
+            labels, self.merge_tree_ = joined["labels"], joined["tree"]
         if built.row_map is None:
             engine.use(engine.dataset.with_columns(given=labels))
             yield engine, geometry
@@ -128,6 +128,13 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             if limited is not inner.dataset:
                 inner.use(limited)
             yield inner, replace(its_geometry, fingerprint=geometry.fingerprint)
+
+    def _joined(self, engine: Engine, built: Built, seed: int) -> dict[str, Array]:
+        """Labels of a graph start, and the tree of its groups."""
+        assert built.spectral is not None
+        with engine.over(open_dataset(built.spectral)) as grouping:
+            geometry, _ = measure(grouping.dataset, grouping.rows, "none")
+            return start.by_graph(grouping.dataset, grouping, geometry, built.graph, self.n_clusters, seed)._asdict()
 
     def _open(self, source: Any, component: str | None, sample_weight: ArrayLike | None) -> Rows:
         """The training rows with their weights; sets `n_features_in_` and, for frames, `feature_names_in_`."""

@@ -14,11 +14,13 @@ from dmmc.data import Rows
 from dmmc.errors import InputError
 from dmmc.features import graph
 from dmmc.features.axes import Oracle, principal_axes
-from dmmc.features.graph import Index
+from dmmc.features.graph import Index, Neighbours
 from dmmc.features.maps import Manifold, Map, Projection, mapped
 from dmmc.geometry import Geometry
 
 Array = NDArray[Any]
+Remember = Callable[[str, Callable[[], dict[str, Array]]], dict[str, Array]]
+"""The arrays of a phase, by its name and what makes them: made now, or known from an earlier run."""
 
 FEATURES = ("raw", "lsa", "smooth", "spectral", "umap")
 AXES = 64
@@ -63,7 +65,7 @@ def build(
     oracle: Oracle,
     each: Callable[..., Iterable[Any]],
     geometry: Geometry,
-    phase: Callable[[str], None],
+    remember: Remember,
 ) -> Built:
     """Make features.
 
@@ -77,34 +79,31 @@ def build(
     dataset : the rows
     oracle, each : a pass to its sum over all blocks, and to what it gives of each block
     geometry : of the rows
-    phase : told of each step
+    remember : makes what a phase makes, unless that is known from an earlier run
     """
     check(ask, dataset)
-    phase("axes")
-    projection = _projection(dataset, oracle, geometry, ask.seed)  # 1
-    Z = np.concatenate(list(each(mapped, projection)))
+    projection, Z = _compared(dataset, oracle, each, geometry, ask.seed, remember)  # 1
     if ask.features == "lsa" and not ask.graph:
         return Built(projection, Z, None, None, {})
-    phase("neighbours")
-    index = Index(Z, ask.threads)  # 2
     count = min(ask.n_neighbors, len(Z) - 1)
-    found = index.nearest(Z, count + 1)
+    near = remember("neighbours", lambda: _neighbours(Z, count, ask.threads))  # 2
+    found = Neighbours(near["who"], near["distance"])
     others = graph.without_self(found)
     scale = graph.scale_of(others.distance)
     A = graph.adjacency(others, scale)
-    notes = {"recall": index.recall(count + 1), "pieces": graph.pieces(A)}
-    phase("features")
-    row_map = Manifold(projection, index.points, scale, np.zeros((len(Z), 0), np.float32), count, False)  # 3
+    notes = {"recall": float(near["recall"][0]), "pieces": graph.pieces(A)}
+    row_map = Manifold(projection, Z, scale, np.zeros((len(Z), 0), np.float32), count, unit=False)  # 3
     spectral = None
     if ask.graph or ask.features == "spectral":
-        unit = replace(row_map, values=_spectral(A, ask.n_clusters), unit=True)
+        values = remember("spectral", lambda: {"values": _spectral(A, ask.n_clusters)})["values"]
+        unit = replace(row_map, values=values, unit=True)
         spectral = unit.averaged(found)
         if ask.features == "spectral":
             return Built(unit, spectral, A, spectral, notes)
     if ask.features in ("raw", "lsa"):
         return Built(projection if ask.features == "lsa" else None, Z, A, spectral, notes)
-    values = graph.smoothed(A, Z, SMOOTHINGS) if ask.features == "smooth" else _umap(Z, ask)
-    row_map = replace(row_map, values=np.ascontiguousarray(values, np.float32))
+    values = remember("features", lambda: {"values": _values(A, Z, ask)})["values"]
+    row_map = replace(row_map, values=values)
     return Built(row_map, row_map.averaged(found), A, spectral, notes)
 
 
@@ -116,6 +115,35 @@ def check(ask: Ask, dataset: Rows) -> None:
         graph.check_size(dataset.n_rows, ask.n_neighbors, dataset.name)
         if dataset.n_rows < 3:
             raise InputError(f"{dataset.name} has {dataset.n_rows} rows; a graph of neighbours needs at least 3.")
+
+
+def _compared(
+    dataset: Rows,
+    oracle: Oracle,
+    each: Callable[..., Iterable[Any]],
+    geometry: Geometry,
+    seed: int,
+    remember: Remember,
+) -> tuple[Projection, Array]:
+    """The axes in which rows are compared, and where each of them is."""
+
+    def make() -> dict[str, Array]:
+        projection = _projection(dataset, oracle, geometry, seed)
+        return {"w": projection.W, "b": projection.b, "rows": np.concatenate(list(each(mapped, projection)))}
+
+    made = remember("axes", make)
+    return Projection(made["w"], made["b"], unit=dataset.is_sparse), made["rows"]
+
+
+def _neighbours(Z: Array, count: int, threads: int) -> dict[str, Array]:
+    index = Index(Z, threads)
+    found = index.nearest(Z, count + 1)
+    return {"who": found.who, "distance": found.distance, "recall": np.array([index.recall(count + 1)])}
+
+
+def _values(A: Any, Z: Array, ask: Ask) -> Array:
+    values = graph.smoothed(A, Z, SMOOTHINGS) if ask.features == "smooth" else _umap(Z, ask)
+    return np.ascontiguousarray(values, np.float32)
 
 
 def _projection(dataset: Rows, oracle: Oracle, geometry: Geometry, seed: int) -> Projection:

@@ -1,7 +1,7 @@
 """The graph of nearest neighbours: who they are, how near, and the graph's leading eigenvectors.
 
-Up to `EXACT` rows neighbours are exact; beyond that one inverted-file index is asked, with a fixed seed, and how many of
-the true neighbours it finds is measured. Distances are computed anew for a few more candidates than are wanted, one
+Up to `EXACT` rows neighbours are exact; beyond that one inverted-file index is asked, with a fixed seed, and how many
+of the true neighbours it finds is measured. Distances are computed anew for a few more candidates than are wanted, one
 pair at a time, so that a row's neighbours do not depend on the rows that are asked about along with it.
 """
 
@@ -62,7 +62,7 @@ class Index:
         n, p = self.points.shape
         faiss.omp_set_num_threads(threads)
         if n <= EXACT:
-            self._index = faiss.IndexFlatL2(p)
+            self._index: Any = faiss.IndexFlatL2(p)
         else:
             faiss.omp_set_num_threads(1)  # its training adds up in the order of the threads
             lists = int(4 * np.sqrt(n))

@@ -1,8 +1,8 @@
 """Groups of rows joined along the graph until k are left.
 
 Of all pairs the one is joined whose edges exceed most what they would be if edges fell at random, measured against the
-pair's size: `(W_ij / D - d_i d_j / D^2) / sqrt(d_i d_j)`, with W the weight between two groups, d a group's degree and D
-that of all rows. The plain average linkage `W_ij / (d_i d_j)` leaves tiny groups to the end; the gain in modularity
+pair's size: `(W_ij / D - d_i d_j / D^2) / sqrt(d_i d_j)`, with W the weight between two groups, d a group's degree and
+D that of all rows. The plain average linkage `W_ij / (d_i d_j)` leaves tiny groups to the end; the gain in modularity
 alone joins the large ones first. Between them, this one does neither.
 """
 
