@@ -112,9 +112,11 @@ def check(ask: Ask, dataset: Rows) -> None:
     if ask.features == "umap" and find_spec("umap") is None:
         raise InputError("features='umap' needs umap-learn; install it with: pip install 'dmmc[manifold]'.")
     if ask.features != "lsa" or ask.graph:
-        graph.check_size(dataset.n_rows, ask.n_neighbors, dataset.name)
         if dataset.n_rows < 3:
             raise InputError(f"{dataset.name} has {dataset.n_rows} rows; a graph of neighbours needs at least 3.")
+        axes = TOPICS if dataset.is_sparse else min(AXES, dataset.n_features)
+        wanted = graph.need(dataset.n_rows, axes, ask.n_neighbors, _count(ask.n_clusters))
+        graph.check_size(dataset.name, wanted, graph.free_memory())
 
 
 def _compared(
@@ -159,9 +161,14 @@ def _projection(dataset: Rows, oracle: Oracle, geometry: Geometry, seed: int) ->
 
 def _spectral(A: Any, n_clusters: int) -> Array:
     """Leading eigenvectors of the graph, four a cluster, rows of norm 1."""
-    U = graph.spectrum(A, min(max(4 * n_clusters, 8), A.shape[0] - 1))
+    U = graph.spectrum(A, min(_count(n_clusters), A.shape[0] - 1))
     norms = np.sqrt((U**2).sum(axis=1, keepdims=True))
     return np.ascontiguousarray(U / np.maximum(norms, 1e-12), np.float32)
+
+
+def _count(n_clusters: int) -> int:
+    """How many eigenvectors tell so many clusters apart."""
+    return max(4 * n_clusters, 8)
 
 
 def _umap(Z: Array, ask: Ask) -> Array:

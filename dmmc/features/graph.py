@@ -20,8 +20,6 @@ Array = NDArray[Any]
 
 EXACT = 150_000
 """Rows up to which neighbours are found by comparing all with all."""
-LARGEST = 2_000_000
-"""Rows whose graph still fits the memory of one machine."""
 SPARE = 6
 """Candidates beyond the wanted neighbours."""
 NEAR = 6
@@ -185,11 +183,29 @@ def pieces(A: Any) -> int:
     return int(connected_components(A, directed=False)[0])
 
 
-def check_size(n_rows: int, k: int, name: str) -> None:
-    """Refuse a graph that one machine cannot hold, with the number."""
-    need = n_rows * (k + SPARE) * 60
-    if n_rows > LARGEST:
+def need(n_rows: int, n_axes: int, k: int, n_vectors: int) -> int:
+    """About the bytes that a graph and its features take at their peak, on top of the data.
+
+    Rows on their axes, held by us and by the index; neighbours with spare ones; the graph's edges, both ways, in three
+    copies while it is made; for eigenvectors twice as many of the solver's own.
+    """
+    return n_rows * (8 * n_axes + 32 * (k + 1 + SPARE) + 3 * 2 * 12 * k + 8 * (3 * n_vectors + 20))
+
+
+def check_size(name: str, wanted: int, available: int | None) -> None:
+    """Refuse a graph that this machine cannot hold, with the numbers."""
+    if available is not None and wanted > available:
         raise InputError(
-            f"{name} has {n_rows} rows, whose graph of {k} neighbours would take about {need / 1e9:.0f} GB; graphs of "
-            f"up to {LARGEST} rows are made: use features='raw' or fit a sample and predict the rest."
+            f"the graph of nearest neighbours of {name} needs about {wanted / 1e6:.0f} MB here, and {available / 1e6:.0f} "
+            "MB are free: use features='raw' and another start, or fit a part of the rows and predict the rest."
         )
+
+
+def free_memory() -> int | None:
+    """Bytes that this machine can still give; None where it does not tell."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            found = dict(line.split(":", 1) for line in lines)
+        return int(found["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
