@@ -2,7 +2,8 @@
 
 Up to `EXACT` rows neighbours are exact; beyond that one inverted-file index is asked, with a fixed seed, and how many
 of the true neighbours it finds is measured. Distances are computed anew for a few more candidates than are wanted, one
-pair at a time, so that a row's neighbours do not depend on the rows that are asked about along with it.
+pair at a time, so that a row's neighbours do not depend on the rows that are asked about along with it. Where the
+index's rounding (it multiplies matrices of float32) may have hidden a neighbour, all points are compared.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ PROBES = 24
 """Lists of the approximate index that are looked through for a row."""
 SAMPLE = 1000
 """Rows on which its recall is measured."""
+SMALL = 10
+"""Pieces of the graph with less than n / (this times the eigenvectors) rows have no eigenvector of their own."""
 DENSE = 600
 """Rows up to which a full eigendecomposition is the simplest."""
 
@@ -76,9 +79,11 @@ class Index:
 
         faiss.omp_set_num_threads(self._threads)
         asked = np.ascontiguousarray(queries, np.float32)
-        _, candidates = self._index.search(asked, min(k + SPARE, len(self.points)))
+        reach, candidates = self._index.search(asked, min(k + SPARE, len(self.points)))
         who, squared = np.empty((len(asked), k), np.int64), np.empty((len(asked), k))
         _ranked(self.points, asked, candidates, who, squared)
+        if candidates.shape[1] < len(self.points) <= EXACT:
+            _completed(self.points, asked, reach[:, -1].astype(np.float64), who, squared)
         return Neighbours(who, np.sqrt(squared))
 
     def recall(self, k: int) -> float:
@@ -96,19 +101,28 @@ class Index:
 
 
 @njit(cache=True, nogil=True)
+def _squared(a: Array, b: Array, limit: float) -> float:
+    """Squared distance in float64, or some number of at least `limit` where it is not below that."""
+    d = 0.0
+    for q in range(len(a)):
+        step = np.float64(a[q]) - np.float64(b[q])
+        d += step * step
+        if d >= limit:
+            break
+    return d
+
+
+@njit(cache=True, nogil=True)
 def _ranked(points: Array, queries: Array, candidates: Array, who: Array, squared: Array) -> None:
     """The nearest candidates of each query by distances in float64, ties to the lowest number."""
-    k, p = who.shape[1], points.shape[1]
+    k = who.shape[1]
     for i in range(queries.shape[0]):
         filled = 0
         for c in range(candidates.shape[1]):
             j = candidates[i, c]
             if j < 0:
                 continue
-            d = 0.0
-            for q in range(p):
-                step = float(queries[i, q]) - float(points[j, q])
-                d += step * step
+            d = _squared(queries[i], points[j], np.inf)
             at = filled if filled < k else k
             while at > 0 and (squared[i, at - 1] > d or (squared[i, at - 1] == d and who[i, at - 1] > j)):
                 at -= 1
@@ -120,6 +134,31 @@ def _ranked(points: Array, queries: Array, candidates: Array, who: Array, square
                 filled = min(filled + 1, k)
         for q in range(filled, k):  # an approximate index may find too few
             squared[i, q], who[i, q] = squared[i, filled - 1], who[i, filled - 1]
+
+
+@njit(cache=True, nogil=True)
+def _completed(points: Array, queries: Array, reach: Array, who: Array, squared: Array) -> None:
+    """Compare with all points where one that was no candidate may be as near as the last neighbour.
+
+    `reach` is how far the candidates go, squared, as the index rounds it: `|a|² + |b|² - 2ab` in float32.
+    """
+    k, p = who.shape[1], points.shape[1]
+    for i in range(queries.shape[0]):
+        norm = 0.0
+        for q in range(p):
+            norm += np.float64(queries[i, q]) ** 2
+        rounding = 1.2e-7 * p * (2.0 * np.sqrt(norm) + np.sqrt(squared[i, k - 1])) ** 2
+        if squared[i, k - 1] < reach[i] - rounding:
+            continue
+        squared[i] = np.inf
+        for j in range(points.shape[0]):
+            d = _squared(queries[i], points[j], squared[i, k - 1])
+            if d < squared[i, k - 1]:
+                at = k - 1
+                while at > 0 and squared[i, at - 1] > d:
+                    squared[i, at], who[i, at] = squared[i, at - 1], who[i, at - 1]
+                    at -= 1
+                squared[i, at], who[i, at] = d, j
 
 
 def scale_of(distance: Array) -> Array:
@@ -150,19 +189,44 @@ def adjacency(found: Neighbours, scale: Array) -> Any:
 
 
 def spectrum(A: Any, count: int) -> Array:
-    """The leading eigenvectors (n, count) of the graph's normalised adjacency; signs: largest entry positive."""
-    from scipy.sparse.linalg import eigsh
+    """The leading eigenvectors (n, count) of the graph's normalised adjacency; signs: largest entry positive.
+
+    Those of eigenvalue 1 are known, one for each piece of the graph, largest piece first; the solver, which would miss
+    some of equal ones, is asked for the others. Pieces too small to tell a cluster get none: zeros.
+    """
+    from scipy.sparse.csgraph import connected_components
+    from scipy.sparse.linalg import LinearOperator, eigsh
 
     n = A.shape[0]
-    inverse = 1.0 / np.sqrt(np.asarray(A.sum(axis=1)).ravel())
-    N = A.multiply(inverse[:, None]).multiply(inverse[None]).tocsr()
-    if n <= max(DENSE, count + 1):
-        _, U = np.linalg.eigh(N.toarray())
-        U = U[:, ::-1][:, :count]
-    else:
-        values, U = eigsh(N, count, which="LA", v0=np.random.default_rng(0).standard_normal(n), tol=1e-3)
-        U = U[:, np.argsort(-values, kind="stable")]
-    signs = np.sign(U[np.abs(U).argmax(axis=0), np.arange(U.shape[1])])
+    degree = np.asarray(A.sum(axis=1)).ravel()
+    _, piece = connected_components(A, directed=False)
+    sizes = np.bincount(piece)
+    order = np.argsort(-sizes, kind="stable")
+    kept = order[sizes[order] >= min(n / (SMALL * count), sizes.max())][:count]
+    place = np.full(len(sizes), -1)
+    place[kept] = np.arange(len(kept))
+    rows = np.flatnonzero(place[piece] >= 0)
+    V = sparse.csr_array((np.sqrt(degree[rows]), (rows, place[piece[rows]])), shape=(n, len(kept)))
+    V = V.multiply(1.0 / np.sqrt(np.asarray(V.multiply(V).sum(axis=0)))[None]).tocsr()
+    known, more = V.toarray(), min(count, len(rows)) - len(kept)
+    U = np.zeros((n, count))
+    U[:, : len(kept)] = known
+    if more > 0:
+        inverse = np.zeros(n)
+        inverse[rows] = 1.0 / np.sqrt(degree[rows])
+        N = A.multiply(inverse[:, None]).multiply(inverse[None]).tocsr()
+        if n <= max(DENSE, count + 1):
+            dense = N.toarray() - 2.0 * known @ known.T
+            others = np.setdiff1d(np.arange(n), rows)
+            dense[others, others] = -2.0
+            U[:, len(kept) : len(kept) + more] = np.linalg.eigh(dense)[1][:, ::-1][:, :more]
+        else:
+            VT = V.T.tocsr()
+            shifted = LinearOperator((n, n), matvec=lambda x: N @ x - 2.0 * (V @ (VT @ x)), dtype=np.float64)
+            v0 = np.random.default_rng(0).standard_normal(n) * (inverse > 0)
+            values, found = eigsh(shifted, more, which="LA", v0=v0, tol=1e-3)
+            U[:, len(kept) : len(kept) + more] = found[:, np.argsort(-values, kind="stable")]
+    signs = np.where(U[np.abs(U).argmax(axis=0), np.arange(count)] < 0, -1.0, 1.0)
     return np.asarray(U * signs)
 
 
@@ -196,7 +260,7 @@ def check_size(name: str, wanted: int, available: int | None) -> None:
     """Refuse a graph that this machine cannot hold, with the numbers."""
     if available is not None and wanted > available:
         raise InputError(
-            f"the graph of nearest neighbours of {name} needs about {wanted / 1e6:.0f} MB here, and {available / 1e6:.0f} "
+            f"the graph of nearest neighbours of {name} needs about {wanted / 1e6:.0f} MB, and {available / 1e6:.0f} "
             "MB are free: use features='raw' and another start, or fit a part of the rows and predict the rest."
         )
 

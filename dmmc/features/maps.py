@@ -163,10 +163,10 @@ def from_arrays(content: Any, arrays: dict[str, Array], name: str) -> Map | None
         else:
             points, scale, values = arrays["map_points"], arrays["map_scale"], arrays["map_values"]
             k, unit_rows = content["n_neighbors"], content["unit_rows"]
-            fits = fits and kind == "manifold" and isinstance(k, int) and k > 0 and isinstance(unit_rows, bool)
+            fits = fits and kind == "manifold" and type(k) is int and k > 0 and isinstance(unit_rows, bool)
             fits = fits and points.dtype == values.dtype == np.float32 and points.ndim == values.ndim == 2
             fits = fits and points.shape[1] == len(W) and len(points) == len(values) > 0
-            fits = fits and scale.shape == (len(points),) and scale.dtype == np.float64
+            fits = fits and scale.shape == (len(points),) and scale.dtype == np.float64 and bool((scale > 0).all())
             found = Manifold(Projection(W, b, unit_rows), points, scale, values, k, unit)
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{name} holds a model whose features are not whole: {error}.") from error
