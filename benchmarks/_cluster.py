@@ -71,11 +71,17 @@ def load_bytes(small: bool) -> tuple[str, Array, Array]:
     return "digits" if small else "MNIST", np.ascontiguousarray(X, np.uint8), y
 
 
-def write_store(path: Path, n_rows: int, part: Part) -> Path:
-    """Write rows to a zarr store, a chunk at a time, with zarr's own compression."""
+def write_store(path: Path, n_rows: int, part: Part, *, compressed: bool = True) -> Path:
+    """Write rows to a zarr store, a chunk at a time."""
     n_features = part(0, 1).shape[1]
     each = max(1, CHUNK_BYTES // n_features)
-    array = zarr.create_array(path, shape=(n_rows, n_features), chunks=(each, n_features), dtype=np.uint8)
+    array = zarr.create_array(
+        path,
+        shape=(n_rows, n_features),
+        chunks=(each, n_features),
+        dtype=np.uint8,
+        compressors="auto" if compressed else None,
+    )
     for start in range(0, n_rows, each):
         stop = min(start + each, n_rows)
         array[start:stop] = part(start, stop)

@@ -1,10 +1,11 @@
 """A fit of data that are larger than the workers' memory: 6 GB read again in each pass by two workers of 1 GB.
 
-Blobs of bytes that do not compress (7,653,062 x 784) are written to a zarr store in `--folder`, chunk by chunk, and
-deleted afterwards unless `--keep`. Two worker processes of one thread, each with a memory limit of 1 GB that its nanny
-enforces, fit them with k = 2 and few passes, from blocks of at most 16 MB: what there is room for is kept, the rest is
-read again in each pass. The peak of each worker is that of its resident set (VmHWM) since it was started, libraries
-included. The same fit then runs in the memory of one new process, with threads: the labels must be equal.
+Blobs of bytes (7,653,062 x 784) are written to a zarr store in `--folder`, chunk by chunk (uncompressed, as noise does
+not compress), and deleted afterwards unless `--keep`. Two worker processes of one thread, each with a memory limit of
+1 GB that its nanny enforces, fit them with k = 2 and few passes, from blocks of at most 16 MB: what there is room for
+is kept, the rest is read again in each pass. The peak of each worker is that of its resident set (VmHWM) since it was
+started, libraries included. The same fit then runs in the memory of one new process, with threads: the labels must be
+equal.
 
 `--small` does the same with 300 MB and workers of 650 MB, of which a process without rows is counted as 420.
 
@@ -176,7 +177,7 @@ def main() -> None:
         try:
             if not path.exists():
                 began = time.perf_counter()
-                write_store(path, rows, blobs(FEATURES, CLUSTERS))
+                write_store(path, rows, blobs(FEATURES, CLUSTERS), compressed=False)
                 print(f"written in {time.perf_counter() - began:.0f} s", flush=True)
             compare(report, path, Path(scratch), limit, max_iter)
         finally:

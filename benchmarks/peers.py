@@ -66,6 +66,13 @@ def theirs(chunks: int, path: Path, k: int, seed: int) -> tuple[Any, dict[str, A
     return labels, {"seconds": ended - began, "fit_seconds": ended - read, "n_iter": int(model.n_iter_)}
 
 
+def compile_first(fits: dict[str, Fit], path: Path) -> None:
+    """Fit a few rows, untimed."""
+    for k in CLUSTERS:
+        for fit in fits.values():
+            fit(path, k, 0)
+
+
 def measure(report: Report, fits: dict[str, Fit], path: Path, y: Any, seeds: int) -> list[dict[str, Any]]:
     """All fits, in turn."""
     found = []
@@ -109,10 +116,8 @@ def main() -> None:
         fits: dict[str, Fit] = {"dmmc": partial(ours, client)}
         if there:
             fits["dask-ml"] = partial(theirs, options.chunks)
-        slice_path = write_store(Path(folder) / "slice.zarr", min(len(X), 3000), copies(X))
-        for k in CLUSTERS:
-            for fit in fits.values():
-                fit(slice_path, k, 0)
+        if not small:
+            compile_first(fits, write_store(Path(folder) / "slice.zarr", 3000, copies(X)))
         path = write_store(Path(folder) / "all.zarr", len(X), copies(X))
         found = measure(report, fits, path, y, options.seeds or (1 if small else 3))
     report.measured["fits"] = found

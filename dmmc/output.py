@@ -123,6 +123,8 @@ class Out:
         free = not os.path.lexists(self.path) or (_whole(self.path) and not self._others())
         if self._resume and free and _whole(self._partial) and _saved(self._partial):
             checkpoint.swap(self._partial, self.path)
+        if not unfinished(self._partial) and not _saved(self._partial):
+            self._clear(self._partial)  # the one that was replaced, or what is left of it
         if _whole(self.path) and _saved(self.path):
             shutil.rmtree(self.path / "checkpoint")
 
@@ -222,8 +224,8 @@ def _whole(folder: Path) -> bool:
 
 
 def _saved(folder: Path) -> bool:
-    """Whether there is a checkpoint in a folder."""
-    return (folder / "checkpoint" / "checkpoint.json").is_file()
+    """Whether there is a checkpoint in a folder, or what is left of one."""
+    return (folder / "checkpoint").is_dir()
 
 
 def _mark() -> bytes:

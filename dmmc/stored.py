@@ -17,7 +17,7 @@ from dmmc.errors import InputError
 from dmmc.sources.csr import checked_indptr, narrow, same_lengths, sorted_rows
 from dmmc.sources.find import Found, csr_shape, find_matrix, opened
 from dmmc.sources.numbers import as_numbers, comes_from, is_dask_array, memory_dtype, row_words
-from dmmc.sources.stores import check_complete, index_of, read_all, read_csr, unreadable
+from dmmc.sources.stores import absent_chunk, check_complete, index_of, read_all, read_csr, unreadable
 
 PAUSES = (0.2, 1.0)
 """Seconds before a read that failed is tried again: a store may be busy, or a file system come back."""
@@ -148,7 +148,11 @@ class Forward:
     def _decoded(self, first: int, last: int) -> NDArray[Any]:
         for pause in (*PAUSES, None):
             try:
-                return np.asarray(self._array[first:last])
+                part = np.asarray(self._array[first:last])
+                absent = absent_chunk(self._array, part, first)
+                if absent is not None:
+                    raise FileNotFoundError(f"{absent} is missing")
+                return part
             except Exception as error:
                 if pause is None:
                     raise unreadable(self._name, self._rows(first, last), error) from error

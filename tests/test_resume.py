@@ -233,26 +233,27 @@ def test_a_fit_killed_at_any_file_operation_goes_on_and_an_earlier_result_is_nev
     fits: Fits, tmp_path: Path
 ) -> None:
     whole, out, count = tmp_path / "whole", tmp_path / "out", tmp_path / "count"
-    fits.start("two clusters", whole, count=str(count))
+    fits.start("ten clusters", whole, count=str(count))
     assert fits.code() == 0
     dmmc.fit(digits(), 3, out=tmp_path / "earlier")
     operations = int(count.read_text())
     assert operations > 100
-    kills = [*range(1, 26, 4), *range(26, operations - 40, operations // 3), *range(operations - 36, operations + 1, 5)]
+    kills = [1, 8, 17, 20, operations // 2, operations - 22, *range(operations - 6, operations + 1)]
     for number, kill in enumerate(kills):
         shutil.rmtree(out, ignore_errors=True)
         replaces = number % 2 == 0
         if replaces:
             shutil.copytree(tmp_path / "earlier", out)
-        fits.start("two clusters", out, resume=False, kill=kill)
+        fits.start("ten clusters", out, resume=False, kill=kill)
         code = fits.code()
         assert code in (0, -signal.SIGKILL)
+        begun = (tmp_path / ".out.partial").exists()
         if replaces:
-            assert dmmc.load(out).n_clusters in (2, 3)
+            assert dmmc.load(out).n_clusters in (10, 3)
         with suppress(dmmc.InputError):  # "finished"
-            dmmc.fit(**CASES["two clusters"](), out=out, resume=True)
+            dmmc.fit(**CASES["ten clusters"](), out=out, resume=True)
         if dmmc.load(out).n_clusters == 3:  # killed before it had a folder of its own
-            assert kill < 12
+            assert not begun
         else:
             assert_same(whole, out)
         assert names(tmp_path) == ["count", "earlier", "out", "whole"], kill
@@ -325,11 +326,11 @@ def test_a_hail_of_signals_leaves_a_whole_checkpoint(start: Any, cli: Any, long_
     out, limits = tmp_path / "out", ("--set", "init=random", "--quiet")
     process = start("fit", long_store, "-k", 5, "-o", out, *ENDLESS, *limits)
     wait_for(3, out / "history.jsonl")
-    end = time.monotonic() + 20
+    end = time.monotonic() + 3  # well within the time in which they are taken for one
     while process.poll() is None and time.monotonic() < end:
         process.send_signal(signal.SIGTERM if time.monotonic_ns() % 2 else signal.SIGINT)
         time.sleep(0.002)
-    _, stderr = process.communicate(timeout=1)
+    _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     place = out / "checkpoint"
     assert stderr == (

@@ -139,7 +139,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--tls", type=Path, metavar="FOLDER", help="certificates made by deploy/tls.sh")
     parser.add_argument("--local-directory", help="where workers spill, on a disk of their node")
     parser.add_argument("--logs", help="folder for the workers' logs")
-    parser.add_argument("--directive", action="append", default=[], help="one more #SBATCH line; repeatable")
+    parser.add_argument(
+        "--directive",
+        action="append",
+        default=[],
+        help="one more #SBATCH line, such as --directive=--exclusive; repeatable",
+    )
     parser.add_argument("--print-script", action="store_true", help="print the job script of a worker and end")
     arguments = parser.parse_args()
     if not arguments.print_script and arguments.out is None:

@@ -8,18 +8,23 @@ comes; here each of them ends in `ClusterLost` with a sentence that says what to
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import dask
 import distributed
 from distributed import Client, Future, LocalCluster, Security
+from distributed.utils import LoopRunner
+from distributed.versions import get_versions
 
 from dmmc.errors import ClusterLost, InputError
 
@@ -74,6 +79,11 @@ class Outcome(NamedTuple):
     error: str = ""
 
 
+def _short(error: BaseException) -> str:
+    """The last line of an error, which is the one that says what is wrong."""
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[-1][:500]}"
+
+
 def here() -> str:
     """Address of the worker that this is called on; empty elsewhere."""
     try:
@@ -94,13 +104,12 @@ class Cluster:
 
     def __init__(self, client: Client, limits: Limits) -> None:
         self.limits = limits
+        self.address = str(client.scheduler.address if client.scheduler else "an unknown address")
+        """Of the scheduler; a client that has lost it no longer knows."""
         self._client = client
         self._silent_since: float | None = None
-
-    @property
-    def address(self) -> str:
-        """Of the scheduler."""
-        return str(self._client.scheduler.address if self._client.scheduler else "an unknown address")
+        self._same: set[str] = set()
+        """Workers whose versions were compared with ours."""
 
     @property
     def connected(self) -> bool:
@@ -185,19 +194,22 @@ class Cluster:
         """How these futures ended; None for one that was lost on the way and can be asked for again."""
         good = [future for future in futures if future.status == "finished"]
         values: dict[str, Any] = {}
-        if good:
-            with suppress(*NO_ANSWER, KeyError):
-                values = self._client.sync(self._gathered, good, callback_timeout=self.limits.stuck)
+        unsent = ""
+        try:
+            values = self._client.sync(self._gathered, good, callback_timeout=self.limits.stuck) if good else {}
+        except (*NO_ANSWER, KeyError):
+            pass
+        except Exception as error:  # what pickles badly shows itself here
+            unsent = _short(error)
         found: list[Outcome | None] = []
         for future in futures:
             if future.key in values:
                 found.append(Outcome(values[future.key]))
             elif future.status == "error":
-                error = self._error(future)
-                killed = isinstance(error, distributed.KilledWorker)
-                found.append(Outcome(None, killed, f"{type(error).__name__}: {error}"))
+                why = self._error(future)
+                found.append(Outcome(None, isinstance(why, distributed.KilledWorker), _short(why)))
             else:
-                found.append(None)
+                found.append(Outcome(None, error=unsent) if unsent else None)
         return found
 
     async def _gathered(self, futures: Sequence[Future]) -> dict[str, Any]:
@@ -244,16 +256,18 @@ class Cluster:
             "(dmmc.wait.workers): start workers (dask worker ADDRESS), then go on with --resume (resume=True)."
         )
 
-    def check_versions(self) -> None:
-        """Refuse workers whose libraries are not those of this process, by name."""
-        found = self._ask(self._versions)
-        mine = found["client"]
-        wanted = {name: mine["packages"].get(name) for name in SAME}
-        for address, worker in found["workers"].items():
+    def check_versions(self, addresses: Iterable[str]) -> set[str]:
+        """Refuse workers whose libraries are not those of this process, by name; gives those that do not answer yet."""
+        new = set(addresses) - self._same
+        if not new:
+            return new
+        mine = get_versions(packages=SAME)
+        for address, worker in self._versions(sorted(new)).items():
             if not isinstance(worker, Mapping):
                 continue
             theirs = worker["packages"]
-            for name, version in wanted.items():
+            for name in SAME:
+                version = mine["packages"][name]
                 if theirs.get(name) != version:
                     given = f"has {name} {theirs.get(name)}" if theirs.get(name) else f"has no {name}"
                     raise InputError(
@@ -264,9 +278,19 @@ class Cluster:
                 one, other = str(mine["host"][what]), str(worker["host"][what])
                 if one.split(".")[:2] != other.split(".")[:2]:
                     raise InputError(f"worker {address} has {what} {other}, but this process has {one}.")
+            self._same.add(address)
+        return new - self._same
 
-    async def _versions(self) -> Any:
-        return await self._client.get_versions(packages=list(SAME))
+    def _versions(self, addresses: list[str]) -> Mapping[str, Any]:
+        message = {"op": "versions", "packages": list(SAME)}
+        ask = self._client.scheduler.broadcast
+        seconds = min(5.0, self.limits.stuck)
+        with suppress(*NO_ANSWER):  # one of them stands still, and all are asked again later
+            found: Mapping[str, Any] = self._client.sync(
+                ask, msg=message, workers=addresses, on_error="return", callback_timeout=seconds
+            )
+            return found
+        return {}
 
     @contextmanager
     def performance_report(self, path: Path | str | None) -> Iterator[None]:
@@ -305,23 +329,22 @@ def connect(
             if client.asynchronous:
                 raise InputError("scheduler is an asynchronous Client; a synchronous one is wanted.")
         else:
-            options = {"security": _security(security), "timeout": limits.connect, "set_as_default": False}
+            where: Any = None
             if workers is not None:
-                local = stack.enter_context(_local_cluster(workers, dashboard))
-                client = _client({"address": local, **options}, limits)
+                where = stack.enter_context(_local_cluster(workers, dashboard))
             else:
-                client = _client({**_where(scheduler, limits), **options}, limits)
+                where = _address(scheduler, limits)
+            client = _client(where, _security(security, where), limits)
             stack.callback(_close, client)
         cluster = Cluster(client, limits)
         cluster.await_workers()
-        cluster.check_versions()
+        cluster.check_versions(cluster.workers())
         yield cluster
 
 
-def _client(options: dict[str, Any], limits: Limits) -> Client:
-    where = options.get("address") or options.get("scheduler_file")
+def _client(where: Any, security: Security | None, limits: Limits) -> Client:
     try:
-        return Client(**options)
+        return Client(where, security=security, timeout=limits.connect, set_as_default=False)
     except (TimeoutError, OSError) as error:
         what = str(error) or type(error).__name__
         raise ClusterLost(
@@ -337,32 +360,45 @@ def _close(client: Client) -> None:
         client.close(timeout=5)
 
 
-def _where(scheduler: Any, limits: Limits) -> dict[str, Any]:
-    """Arguments of a Client for an address or a scheduler file."""
+def _address(scheduler: Any, limits: Limits) -> str:
+    """Where a scheduler listens: as it was given, or as its file says."""
     text = os.fspath(scheduler) if isinstance(scheduler, str | os.PathLike) else None
     if text is None:
         raise InputError(
             f"scheduler is {scheduler!r}; an address (tcp://, tls://), the path of a scheduler file or a "
             "distributed.Client is wanted."
         )
-    if "://" in text:
-        protocol = text.partition("://")[0]
-        if protocol not in ("tcp", "tls", "ucx", "ws", "wss", "inproc"):
-            raise InputError(f"{text} is not an address of a scheduler; tcp://HOST:PORT or tls://HOST:PORT is wanted.")
-        return {"address": text}
+    if "://" not in text:
+        text = _from_file(text, limits)
+    if text.partition("://")[0] not in ("tcp", "tls", "ucx", "ws", "wss", "inproc"):
+        raise InputError(f"{text} is not an address of a scheduler; tcp://HOST:PORT or tls://HOST:PORT is wanted.")
+    return text
+
+
+def _from_file(path: str, limits: Limits) -> str:
+    """The address in a scheduler file. A batch job may be quicker than its scheduler, so it is waited for a while."""
     until = time.monotonic() + limits.connect
-    while not os.path.exists(text):  # a batch job may be quicker than its scheduler; Dask would wait for ever
+    while True:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return str(json.loads(Path(path).read_text(encoding="utf-8"))["address"])
         if time.monotonic() > until:
             raise ClusterLost(
-                f"there is no scheduler file {text} after {limits.connect:.0f} s (dmmc.wait.connect): is the "
-                "scheduler running, and is the file system shared?"
+                f"there is no scheduler file {path} that names an address after {limits.connect:.0f} s "
+                "(dmmc.wait.connect): is the scheduler running, and is the file system shared?"
             )
         time.sleep(0.1)
-    return {"scheduler_file": text}
 
 
-def _security(given: Any) -> Security | None:
-    if given is None or isinstance(given, Security):
+def _security(given: Any, where: Any) -> Security | None:
+    """Certificates as Dask wants them; those of its settings are used where none are given."""
+    if given is None:
+        if str(where).startswith("tls://") and not Security().get_connection_args("client").get("ssl_context"):
+            raise InputError(
+                f"{where} asks for certificates, and none were given: say --tls-ca, --tls-cert and --tls-key "
+                "(security={'ca': ..., 'cert': ..., 'key': ...})."
+            )
+        return None
+    if isinstance(given, Security):
         return given
     if not isinstance(given, Mapping) or set(given) != {"ca", "cert", "key"}:
         raise InputError("security is to be a distributed.Security, or a mapping of ca, cert and key to files.")
@@ -383,8 +419,9 @@ def _local_cluster(workers: Any, dashboard: bool) -> Iterator[LocalCluster]:
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise InputError(f"workers is {workers!r}; a number of processes of at least 1 is wanted.")
     settings = {"distributed.scheduler.worker-ttl": "60s", "distributed.worker.daemon": True}
-    with dask.config.set(settings), _without_main():
+    with dask.config.set(settings), _without_main(), _deaf_loop() as loop:
         cluster = LocalCluster(
+            loop=loop,
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
@@ -400,6 +437,25 @@ def _local_cluster(workers: Any, dashboard: bool) -> Iterator[LocalCluster]:
         finally:
             with suppress(Exception):
                 cluster.close(timeout=10)
+
+
+@contextmanager
+def _deaf_loop() -> Iterator[Any]:
+    """An event loop whose thread does not hear Ctrl-C, nor do the processes that it starts.
+
+    A terminal sends it to all of them, but it is for the driver to end its workers, when it has seen to its checkpoint.
+    """
+    resource_tracker.ensure_running()  # or the first process would start it, and let the signal through after that
+    runner = LoopRunner()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        runner.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    try:
+        yield runner.loop
+    finally:
+        runner.stop()
 
 
 @contextmanager

@@ -349,8 +349,8 @@ class Distributed:
             self._cluster.await_workers()
             self._workers = self._cluster.workers()
         self._looked = time.monotonic()
-        stuck = self._stuck()
-        self._homes.settle({a: w for a, w in self._workers.items() if a not in stuck} or self._workers)
+        out = self._stuck() | self._cluster.check_versions(self._workers)
+        self._homes.settle({a: w for a, w in self._workers.items() if a not in out} or self._workers)
 
     def _stuck(self) -> set[str]:
         """Workers that have given no sign of life for too long."""

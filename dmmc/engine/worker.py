@@ -51,11 +51,11 @@ def carry_out(order: Order, supply: Mapping[int, Supply]) -> Reply:
         return Reply({}, [], {}, refused=str(error))
     except _BlockError as error:
         return Reply({}, [], {}, failed=str(error))
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # an exit would close the worker
         return Reply({}, [], {}, failed=_told(error))
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     """An error as text, however odd it is."""
     try:
         text = f"{type(error).__name__}: {error}"
@@ -67,7 +67,7 @@ def _told(error: Exception) -> str:
 class _BlockError(Exception):
     """Something went wrong at these rows."""
 
-    def __init__(self, span: Span, error: Exception) -> None:
+    def __init__(self, span: Span, error: BaseException) -> None:
         super().__init__(f"block {span.number} ({row_words(span.start, span.stop)}): {_told(error)}")
 
 
@@ -120,7 +120,7 @@ def _result(order: Order, block: Block) -> Any:
             return order.work(block, order.params)
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _BlockError(Span(block.index, block.start, block.stop), error) from error
 
 

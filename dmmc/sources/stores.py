@@ -177,6 +177,33 @@ def missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | None = Non
     )
 
 
+def absent_chunk(array: Any, part: NDArray[Any], first: int) -> str | None:
+    """Key of a chunk that has left its store since it was looked over; None if all are there.
+
+    Parameters
+    ----------
+    array : zarr.Array
+    part : ndarray
+        What zarr gave for whole chunks of it. Only one that is nothing but the fill value can be absent.
+    first : int
+        Number of its first entry.
+    """
+    from zarr.core.sync import sync
+
+    sizes = array.shards or array.chunks
+    spans = [(first, first + len(part)), *((0, length) for length in array.shape[1:])]
+    fill = 0 if array.fill_value is None else array.fill_value
+    for place in product(*(range(a // size, -(-b // size)) for (a, b), size in zip(spans, sizes, strict=True))):
+        cut = tuple(
+            slice(max(i * size - a, 0), (i + 1) * size - a) for i, (a, _), size in zip(place, spans, sizes, strict=True)
+        )
+        if (part[cut][:1] == fill).all() and (part[cut] == fill).all():
+            key = array.metadata.encode_chunk_key(place)
+            if not sync((array.store_path / key).exists()):
+                return str(key)
+    return None
+
+
 def _stored_keys(array: Any) -> set[str]:
     """Keys of what the store has of an array, relative to the array."""
     # nchunks_initialized would not do: it miscounts shards at the edge, and is quadratic in their number

@@ -124,7 +124,7 @@ def test_workers_leave_before_their_walltime(
     walltime: str, seconds: int, deploy: Path, certificates: Callable[[str], Path]
 ) -> None:
     folder = certificates("ours")
-    extra = ["--walltime", walltime, "--queue", "long", "--tls", folder, "--directive", "--exclusive"]
+    extra = ["--walltime", walltime, "--queue", "long", "--tls", folder, "--directive=--exclusive"]
     done = jobqueue(deploy, "--print-script", *SMALL, *extra)
     assert done.returncode == 0, done.stderr
     for line in (f"-t {walltime}", "-p long", "--cpus-per-task=1", "--no-requeue", "--exclusive"):

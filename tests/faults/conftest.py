@@ -1,0 +1,50 @@
+"""Fixtures of the fault tests: clusters made of real processes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dmmc import data
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # fault_tools and fault_work; workers get the same path
+
+from fault_tools import Grid
+
+
+@pytest.fixture
+def grids(tmp_path: Path) -> Iterator[Callable[..., Grid]]:
+    """``grids(**settings) -> Grid``: a cluster that the test may ruin."""
+    made: list[Grid] = []
+
+    def make(workers: int = 0, settings: dict[str, str] | None = None, port: int = 0, **options: Any) -> Grid:
+        folder = tmp_path / f"grid{len(made)}"
+        folder.mkdir()
+        made.append(Grid(folder, settings, port))
+        if workers:
+            made[-1].add(workers, **options)
+        return made[-1]
+
+    yield make
+    for grid in made:
+        grid.close()
+
+
+@pytest.fixture(scope="session")
+def steady(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grid]:
+    """Three workers that no test may harm."""
+    grid = Grid(tmp_path_factory.mktemp("steady"))
+    grid.add(3)
+    yield grid
+    grid.close()
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of a few rows: small data have many. They are cut by the driver, which is this process."""
+    monkeypatch.setattr(data, "ONE_BLOCK", 16 * 1024)
+    monkeypatch.setattr(data, "FOUR_BLOCKS", 32 * 1024)

@@ -1,0 +1,23 @@
+"""`dmmc`, but with small blocks, a checkpoint after each pass, and time after each pass for a test to interfere."""
+
+import os
+import sys
+import time
+
+import numpy as np
+
+from dmmc import cli, data, progress, resume
+
+data.ONE_BLOCK, data.FOUR_BLOCKS = 16 * 1024, 32 * 1024
+resume.EVERY, resume.SHARE = 0.0, np.inf
+shown = progress.Progress.__call__
+
+
+def slowly(self, event):
+    shown(self, event)
+    if "iteration" in event:
+        time.sleep(float(os.environ.get("PAUSE", "0")))
+
+
+progress.Progress.__call__ = slowly
+cli.main(sys.argv[1:])  # without a guard, as it is in many scripts

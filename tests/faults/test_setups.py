@@ -1,0 +1,127 @@
+"""Clusters of every make: other versions, no dmmc, cold caches, many threads; detected, or the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_tools import HERE, REPO, Grid, bits, blobs
+
+import dmmc
+from dmmc.errors import InputError
+
+pytestmark = pytest.mark.timeout(120)
+Grids = Callable[..., Grid]
+Store = Callable[..., Path]
+
+
+@pytest.fixture
+def source(tmp_path: Path, store_of: Store) -> Path:
+    return store_of(tmp_path / "X.zarr", blobs(), 100)
+
+
+# ------------------------------------------------------------------------------------------------------- versions
+
+WITHOUT = """
+import importlib.abc, importlib.metadata, sys
+
+class Nothing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "dmmc":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Nothing())
+known = importlib.metadata.distribution
+
+def distribution(name):
+    if name == "dmmc":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return known(name)
+
+importlib.metadata.distribution = distribution
+"""
+
+
+def test_a_worker_with_another_version_is_refused_before_the_run(grids: Grids, source: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / "dmmc").mkdir(parents=True)
+    for path in (REPO / "dmmc").iterdir():
+        if path.name != "__init__.py":
+            (other / "dmmc" / path.name).symlink_to(path)
+    text = (REPO / "dmmc" / "__init__.py").read_text().replace(dmmc.__version__, "9.9.9")
+    (other / "dmmc" / "__init__.py").write_text(text)
+    info = other / "dmmc-9.9.9.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dmmc\nVersion: 9.9.9\n")
+    grid = grids(1)
+    (name,) = grid.add(1, PYTHONPATH=f"{other}:{HERE}")
+    seen: list[Any] = []
+    with pytest.raises(InputError) as error:
+        dmmc.fit(source, 3, scheduler=grid.client, progress=seen.append)
+    assert str(error.value) == (
+        f"worker {grid.names()[name]} has dmmc 9.9.9, but this process has dmmc {dmmc.__version__}: install the same "
+        "versions everywhere."
+    )
+    assert [event["phase"] for event in seen] == ["connect"], "nothing was read"
+
+
+def test_a_worker_without_dmmc_is_refused_before_the_run(grids: Grids, source: Path, tmp_path: Path) -> None:
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "sitecustomize.py").write_text(WITHOUT)
+    grid = grids(1)
+    (name,) = grid.add(1, PYTHONPATH=str(tmp_path / "without"))
+    with pytest.raises(InputError) as error:
+        dmmc.fit(source, 3, scheduler=grid.client)
+    assert str(error.value) == (
+        f"worker {grid.names()[name]} has no dmmc, but this process has dmmc {dmmc.__version__}: install the same "
+        "versions everywhere."
+    )
+
+
+def test_a_worker_without_dmmc_that_comes_later_is_noticed(grids: Grids, source: Path, tmp_path: Path) -> None:
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "sitecustomize.py").write_text(WITHOUT)
+    grid = grids(1)
+
+    def join(event: dict[str, Any]) -> None:
+        if event.get("iteration") == 2:
+            grid.add(1, PYTHONPATH=str(tmp_path / "without"))
+
+    with pytest.raises(InputError, match=r"worker tcp://.* has no dmmc, but this process has dmmc"):
+        dmmc.fit(source, 3, scheduler=grid.client, progress=join)
+
+
+# ---------------------------------------------------------------------------------------------------------- caches
+
+
+def test_a_cold_cache_of_compiled_code_raced_by_four_workers_gives_the_same_bits(
+    grids: Grids, source: Path, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    grid = grids(4, settings={"NUMBA_CACHE_DIR": str(cache)})
+    got = dmmc.fit(source, 3, scheduler=grid.client)
+    assert bits(got) == bits(dmmc.fit(source, 3))
+    assert list(cache.rglob("*.nbi")), "the cache was used"
+    assert len(grid.names()) == 4
+    assert all(process.poll() is None for process in grid.workers.values())
+
+
+# ----------------------------------------------------------------------------------------------------------- shapes
+
+
+@pytest.mark.parametrize(("workers", "threads"), [(1, 4), (5, 1), (2, 3)])
+def test_any_number_of_workers_and_threads_gives_the_same_bits(
+    grids: Grids, source: Path, workers: int, threads: int
+) -> None:
+    grid = grids(workers, threads=threads)
+    assert bits(dmmc.fit(source, 3, scheduler=grid.client)) == bits(dmmc.fit(source, 3))
+
+
+def test_a_cluster_is_found_by_its_file_its_address_or_its_client(steady: Grid, source: Path) -> None:
+    wanted = bits(dmmc.fit(source, 2))
+    for scheduler in (steady.file, str(steady.file), steady.address, steady.client):
+        assert bits(dmmc.fit(source, 2, scheduler=scheduler)) == wanted
+    assert steady.client.status == "running", "a client that was given is not closed"
