@@ -26,7 +26,7 @@ from dmmc.errors import InputError
 
 Array = NDArray[Any]
 
-VERSION = 1
+VERSION = 2
 LARGEST_DESCRIPTION = 256 * 2**20
 KINDS = "biufU"
 """Kinds of numpy dtypes that an array may have: numbers and text."""

@@ -78,10 +78,8 @@ def _joined(W: Array, k: int, linkage: Linkage) -> tuple[Array, Array]:
     W, d = W.copy(), W.sum(axis=1)
     total = float(d.sum())
     owner, alive = np.arange(g), np.arange(g)
-    labels, tree = owner, []
+    labels, tree = owner.copy(), []
     for left in range(g, 1, -1):
-        if left == k:
-            labels = owner.copy()
         link = linkage(W[np.ix_(alive, alive)], d[alive], total)
         link[np.tril_indices(left)] = -np.inf
         a, b = np.unravel_index(int(link.argmax()), link.shape)
@@ -92,6 +90,8 @@ def _joined(W: Array, k: int, linkage: Linkage) -> tuple[Array, Array]:
         d[i] += d[j]
         owner[owner == j] = i
         alive = np.delete(alive, b)
+        if left - 1 == k:
+            labels = owner.copy()
     return np.unique(labels, return_inverse=True)[1], np.array(tree, np.float64).reshape(-1, 3)
 
 
