@@ -326,7 +326,7 @@ def main() -> None:
         "mnist": lambda: mnist(report, seeds),
         "pairs": lambda: pairs(report),
         "others": lambda: others(report, seeds),
-        "held_out": lambda: held_out(report, min(seeds, 1 if small else options.seeds or 1)),
+        "held_out": lambda: held_out(report, seeds),
         "bits": lambda: bits(report),
         "memory": lambda: memory(report),
         "text": lambda: text(report, seeds),
