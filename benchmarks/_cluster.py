@@ -101,16 +101,15 @@ class Fitted(NamedTuple):
     total: float
     """Seconds of everything, on a cluster that is there."""
 
-    @property
-    def each(self) -> float:
-        """Seconds of one pass of the search."""
-        return self.search / self.passes
+    each: float
+    """Seconds of one pass of the search: the median, as a pass that takes all labels again has more to do."""
 
 
-def fitted(source: Any, n_clusters: int, max_iter: int, **where: Any) -> Fitted:
+def fitted(source: Any, n_clusters: int, max_iter: int, **options: Any) -> Fitted:
     """Fit, with an end to the passes; what it has to say of the clusters is of no interest here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dmmc.ClusteringWarning)
-        run = dmmc.fit(source, n_clusters, method="cpmmc", max_iter=max_iter, **where)
+        run = dmmc.fit(source, n_clusters, method="cpmmc", max_iter=max_iter, **options)
     seconds = run.info["timings"]
-    return Fitted(run.labels, len(run.history), seconds["search"], seconds["total"])
+    each = np.diff([line["seconds"] for line in run.history], prepend=0.0)
+    return Fitted(run.labels, len(run.history), seconds["search"], seconds["total"], float(np.median(each)))

@@ -11,8 +11,8 @@ labels must be equal, or the run ends with an error.
 
 JSON: `benchmark`, `small`, `machine`, `lines` (a list of `name`, `ratio`, `most` / `least` / `aim` or null, `verdict`,
 `detail`) and `measured`: `overhead` (a list of `blocks`, `engine`, `least_ms`, `median_ms`) and `two_workers` (a list
-of `data`, `rows`, `bytes`, `workers`, `passes`, `search_seconds`, `seconds_per_pass`). What other programs disturbed is
-done again (`--patience`). Timings are not pass or fail.
+of `data`, `rows`, `bytes`, `workers`, `passes`, `search_seconds`, `seconds_per_pass`: the mean). What other programs
+disturbed is done again (`--patience`). Timings are not pass or fail.
 """
 
 from __future__ import annotations
@@ -122,10 +122,11 @@ def compare(report: Report, called: str, size: int, found: dict[int, Fitted], wa
                 "workers": workers,
                 "passes": fit.passes,
                 "search_seconds": fit.search,
-                "seconds_per_pass": fit.each,
+                "seconds_per_pass": fit.search / fit.passes,
             }
         )
-    detail = f"{1e3 * two.each:.0f} / {1e3 * one.each:.0f} ms a pass, {two.passes} passes, equal labels"
+    each = " / ".join(f"{1e3 * fit.search / fit.passes:.0f}" for fit in (two, one))
+    detail = f"{each} ms a pass, {two.passes} passes, equal labels"
     report.add(f"{called}: search, two workers / one", two.search / one.search, detail, **wanted)
 
 

@@ -3,10 +3,10 @@
 Strong scaling: the same rows for every number of workers; ideally the time falls as 1 / N, slope -1. Weak scaling:
 `--rows` for each worker; ideally the time stays, slope 0. Strong scaling has the rows that weak scaling has at the
 largest number of workers. Rows are blobs of bytes (784 features), or copies of MNIST with `--data mnist`, in zarr
-stores in `--folder` (a temporary one by default). A fit has k = 10 and at most `--passes` passes. Its time includes
-reading and the starting point but not starting workers; that of a pass is the mean over the passes of the search, with
-the rows in memory. The least of `--repeats` fits counts. A cluster first fits a small store, so that compiled code is
-loaded.
+stores in `--folder` (a temporary one by default). A fit has k = 10, at most `--passes` passes and no bounds on the
+sizes of clusters (keeping to them takes extra passes, more or fewer as the rows are). Its time includes reading and the
+starting point but not starting workers; that of a pass is the median over the passes of the search, with the rows in
+memory. The least of `--repeats` fits counts. A cluster first fits a small store, so that compiled code is loaded.
 
 Without `--scheduler`, a local cluster of N processes of one thread is started for each N of `--workers`. With it, that
 cluster is measured as it is: an engine uses all workers there are, so nothing is scaled and `--workers` is not used
@@ -74,7 +74,7 @@ def measure(client: Client, options: argparse.Namespace, stores: Stores, patienc
     strong = options.rows_strong or most * options.rows
     fitted(stores.of(min(options.rows, 4096)), CLUSTERS, 2, scheduler=client)
     for kind, rows in (("strong", strong), ("weak", workers * options.rows)):
-        fit = partial(fitted, stores.of(rows), CLUSTERS, options.passes, scheduler=client)
+        fit = partial(fitted, stores.of(rows), CLUSTERS, options.passes, scheduler=client, min_size=0.0)
         found: list[Fitted] = [patience.until_quiet(fit) for _ in range(options.repeats)]
         yield {
             "kind": kind,
