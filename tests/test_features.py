@@ -565,6 +565,16 @@ def test_labels_are_what_predict_gives_on_the_training_rows(
         assert model.merge_tree_.shape == (31, 3)
 
 
+def test_latent_semantic_features_are_the_same_of_dense_and_of_sparse_rows() -> None:
+    dense, thin = (
+        CuttingPlaneMMC(10, features="lsa", random_state=0).fit(X) for X in (DIGITS, sparse.csr_array(DIGITS))
+    )
+    features = [maps.of_rows(model.map_, DIGITS) for model in (dense, thin)]
+    np.testing.assert_allclose(np.linalg.norm(features[0], axis=1), 1.0, atol=1e-6)
+    np.testing.assert_allclose(features[0] @ features[0].T, features[1] @ features[1].T, atol=1e-3)
+    assert accuracy(dense.labels_, thin.labels_) > 0.95
+
+
 @pytest.mark.parametrize(("features", "init"), [("spectral", "graph"), ("lsa", "k-means"), ("raw", "graph")])
 def test_one_and_two_threads_give_the_same_bits(features: str, init: str) -> None:
     models = [CuttingPlaneMMC(10, features=features, init=init, random_state=0, n_jobs=n).fit(DIGITS) for n in (1, 2)]

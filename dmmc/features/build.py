@@ -82,7 +82,7 @@ def build(
     remember : makes what a phase makes, unless that is known from an earlier run
     """
     check(ask, dataset)
-    projection, Z = _compared(dataset, oracle, each, geometry, ask.seed, remember)  # 1
+    projection, Z = _compared(ask, dataset, oracle, each, geometry, remember)  # 1
     if ask.features == "lsa" and not ask.graph:
         return Built(projection, Z, None, None, {})
     count = min(ask.n_neighbors, len(Z) - 1)
@@ -114,27 +114,27 @@ def check(ask: Ask, dataset: Rows) -> None:
     if ask.features != "lsa" or ask.graph:
         if dataset.n_rows < 3:
             raise InputError(f"{dataset.name} has {dataset.n_rows} rows; a graph of neighbours needs at least 3.")
-        axes = TOPICS if dataset.is_sparse else min(AXES, dataset.n_features)
+        axes = min(TOPICS if _by_angle(ask, dataset) else AXES, dataset.n_features)
         wanted = graph.need(dataset.n_rows, axes, ask.n_neighbors, _count(ask.n_clusters))
         graph.check_size(dataset.name, wanted, graph.free_memory())
 
 
 def _compared(
+    ask: Ask,
     dataset: Rows,
     oracle: Oracle,
     each: Callable[..., Iterable[Any]],
     geometry: Geometry,
-    seed: int,
     remember: Remember,
 ) -> tuple[Projection, Array]:
     """The axes in which rows are compared, and where each of them is."""
 
     def make() -> dict[str, Array]:
-        projection = _projection(dataset, oracle, geometry, seed)
+        projection = _projection(ask, dataset, oracle, geometry)
         return {"w": projection.W, "b": projection.b, "rows": np.concatenate(list(each(mapped, projection)))}
 
     made = remember("axes", make)
-    return Projection(made["w"], made["b"], unit=dataset.is_sparse), made["rows"]
+    return Projection(made["w"], made["b"], unit=_by_angle(ask, dataset)), made["rows"]
 
 
 def _neighbours(Z: Array, count: int, threads: int) -> dict[str, Array]:
@@ -148,10 +148,14 @@ def _values(A: Any, Z: Array, ask: Ask) -> Array:
     return np.ascontiguousarray(values, np.float32)
 
 
-def _projection(dataset: Rows, oracle: Oracle, geometry: Geometry, seed: int) -> Projection:
+def _by_angle(ask: Ask, dataset: Rows) -> bool:
+    return dataset.is_sparse or ask.features == "lsa"
+
+
+def _projection(ask: Ask, dataset: Rows, oracle: Oracle, geometry: Geometry) -> Projection:
     """Where rows are compared: principal axes for dense rows, angles between latent semantic ones for sparse rows."""
-    d = dataset.n_features
-    if dataset.is_sparse:
+    d, seed = dataset.n_features, ask.seed
+    if _by_angle(ask, dataset):
         V = principal_axes(oracle, geometry, min(TOPICS, d), [seed, 5], centred=False)
         return Projection(V / geometry.unit, np.zeros(len(V)), unit=True)
     V = np.eye(d) if d <= AXES else principal_axes(oracle, geometry, AXES, [seed, 5])
