@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dmmc import checkpoint, passes, result
+from dmmc import checkpoint, result
 from dmmc.data import Rows, open_dataset
 from dmmc.engine import Engine, Local
 from dmmc.errors import ClusteringWarning, InputError
 from dmmc.estimators import CuttingPlaneMMC
 from dmmc.estimators.checks import seed_of
+from dmmc.features import maps
 from dmmc.output import Out
 from dmmc.result import UNFINISHED, check_image_shape
 from dmmc.resume import Checkpoints, asked
@@ -82,8 +83,8 @@ class Run:
         return Path(path)
 
     def _finish(self, out: Out, engine: Engine, scores: bool, image_shape: tuple[int, ...] | None) -> None:
-        planes = self.model.hyperplanes()
-        f = np.concatenate(list(engine.rows(passes.scores, planes))) if scores else None
+        decision = self.model.decision()
+        f = np.concatenate(list(engine.rows(maps.scores, decision))) if scores else None
         out.finish(
             result.Result(
                 labels=self.labels,
@@ -94,7 +95,7 @@ class Run:
                 summary=summarise(
                     engine.dataset,
                     engine.run,
-                    planes,
+                    decision,
                     self.labels,
                     images=image_shape is not None,
                     standardised=self.choices["standardised"],
@@ -279,7 +280,7 @@ def _check_content(content: Mapping[str, Any], arrays: Mapping[str, Array], name
     plain &= isinstance(content.get("choices"), dict)
     if names is not None:
         plain &= isinstance(names, list) and all(isinstance(text, str) for text in names)
-        plain = plain and coef is not None and coef.shape[1:] == (len(names),)
+        plain = plain and coef is not None and (content.get("features") is not None or coef.shape[1:] == (len(names),))
     if not plain:
         raise InputError(f"{name} holds a model whose description is not one that dmmc writes.")
 

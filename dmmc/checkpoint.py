@@ -15,7 +15,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,7 +26,7 @@ from dmmc.errors import InputError
 
 Array = NDArray[Any]
 
-VERSION = 1
+VERSION = 2
 LARGEST_DESCRIPTION = 256 * 2**20
 KINDS = "biufU"
 """Kinds of numpy dtypes that an array may have: numbers and text."""
@@ -37,13 +37,22 @@ _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 # ---------------------------------------------------------------------------------------------------- writing
 
 
-def write(folder: Path, kind: str, content: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write a description and its arrays as a new folder; an older one in its place is replaced at the very end."""
+def write(
+    folder: Path, kind: str, content: Mapping[str, Any], arrays: Mapping[str, Array], same: Collection[str] = ()
+) -> None:
+    """Write a description and its arrays as a new folder; an older one in its place is replaced at the very end.
+
+    Parameters
+    ----------
+    folder, kind : where, and what it is
+    content, arrays : what it holds
+    same : arrays that stand in the older folder already, and are to be in the new one as they are
+    """
     aside = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     try:
-        listed = {}
+        listed = _linked(folder, aside, kind, same)
         for name, array in arrays.items():
             buffer = io.BytesIO()
             np.save(buffer, np.ascontiguousarray(array), allow_pickle=False)
@@ -58,6 +67,20 @@ def write(folder: Path, kind: str, content: Mapping[str, Any], arrays: Mapping[s
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
+
+
+def _linked(folder: Path, aside: Path, kind: str, names: Collection[str]) -> dict[str, Any]:
+    """Take over arrays of an older folder without writing them again."""
+    if not names:
+        return {}
+    listed = json.loads((folder / f"{kind}.json").read_bytes())["arrays"]
+    for name in names:
+        file = f"{name}.npy"
+        try:
+            os.link(folder / file, aside / file)
+        except OSError:  # a file system without hard links
+            _put(aside / file, (folder / file).read_bytes())
+    return {name: listed[name] for name in names}
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -208,6 +208,12 @@ class Dataset(Matrix):
         weights = [block.weight for block in self.blocks if block.weight is not None]
         return np.concatenate(weights) if weights else None
 
+    @property
+    def given(self) -> NDArray[np.int64] | None:
+        """The rows' given labels, if they have any."""
+        labels = [block.given for block in self.blocks if block.given is not None]
+        return np.concatenate(labels) if labels else None
+
     def with_columns(self, weight: ArrayLike | None = None, given: ArrayLike | None = None) -> Self:
         """Give the same rows with something said about each of them.
 

@@ -41,6 +41,11 @@ def checked_scores(block: Block, planes: Hyperplanes) -> Array | tuple[int, int]
     return scores(block, planes)
 
 
+def highest(block: Block, planes: Hyperplanes) -> Array:
+    """Number of the hyperplane with the highest score, for each row; there may be thousands of them."""
+    return np.asarray(scores(block, planes).argmax(axis=1), np.int32)
+
+
 def largest(decision: Array) -> Array:
     """Labels from decision values: the sign of one, the largest of several; f = 0 is label 1, ties to the lowest."""
     labels = decision[:, 0] >= 0 if decision.shape[1] == 1 else decision.argmax(axis=1)

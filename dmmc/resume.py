@@ -67,9 +67,14 @@ class Checkpoints:
         self._saved = -1
         self._next = 0.0
         self._found: dict[str, Any] = {}
+        self._phases: dict[str, NDArray[Any]] = {}
+        """What was made before the search, by the name of the phase and of the array."""
+        self._written: set[str] = set()
         if out.resumed:
             self._found, arrays = checkpoint.read(out.checkpoint, KIND)
-            self._data: NDArray[Any] = arrays.get("state", np.zeros(0))
+            self._data: NDArray[Any] = arrays.pop("state", np.zeros(0))
+            self._phases = arrays
+            self._written = set(arrays)
             if not all(isinstance(self._found.get(part), dict) for part in ("asked", "data", "versions")):
                 raise InputError(f"{self._name} is damaged: it does not say what it is a checkpoint of.")
 
@@ -135,11 +140,9 @@ class Checkpoints:
         self, fingerprint: str, types: Sequence[type[Any]], whole: Callable[[Any], bool]
     ) -> tuple[Any, list[Line]] | None:
         """State and history of the search to go on with; None where it begins."""
-        self._facts["data"]["fingerprint"] = fingerprint
-        if not self._found:
+        self._identify(fingerprint)
+        if self._found.get("search") is None:
             return None
-        there = {"fingerprint": self._found["data"].get("fingerprint")}
-        self._refuse(self._differences({"fingerprint": fingerprint}, there, "the data's "))
         state, lines = self._decoded(types)
         if not whole(state):
             raise InputError(f"{self._name} is damaged: its arrays do not fit together.")
@@ -147,6 +150,35 @@ class Checkpoints:
         self._saved = len(lines)
         self._out.log_again(lines)
         return state, lines
+
+    def _identify(self, fingerprint: str) -> None:
+        """Refuse to go on with other data; note which they are."""
+        self._facts["data"]["fingerprint"] = fingerprint
+        if self._found:
+            there = {"fingerprint": self._found["data"].get("fingerprint")}
+            self._refuse(self._differences({"fingerprint": fingerprint}, there, "the data's "))
+            if self._found.get("search") is None:
+                self._found.clear()
+                self._out.log_again([])
+
+    def remember(
+        self, fingerprint: str, phase: str, make: Callable[[], dict[str, NDArray[Any]]]
+    ) -> dict[str, NDArray[Any]]:
+        """What a phase before the search makes: once, even if the fit is interrupted after it."""
+        self._identify(fingerprint)
+        prefix = f"{phase}_"
+        found = {name.removeprefix(prefix): array for name, array in self._phases.items() if name.startswith(prefix)}
+        if not found:
+            found = make()
+            self._phases.update({prefix + name: array for name, array in found.items()})
+            self._write(None, {})
+        return found
+
+    def _write(self, search: Any, state: Mapping[str, NDArray[Any]]) -> None:
+        new = {name: array for name, array in self._phases.items() if name not in self._written}
+        content = {**self._facts, "search": search}
+        checkpoint.write(self._out.checkpoint, KIND, content, {**new, **state}, same=self._written)
+        self._written = set(self._phases)
 
     def _decoded(self, types: Sequence[type[Any]]) -> tuple[Any, list[Line]]:
         both = exact.decode(self._found.get("search"), self._data, types, self._name)
@@ -171,7 +203,7 @@ class Checkpoints:
         began = time.perf_counter()
         state, history, count = self._last
         search, data = exact.encode((state, tuple(history[:count])))
-        checkpoint.write(self._out.checkpoint, KIND, {**self._facts, "search": search}, {"state": data})
+        self._write(search, {"state": data})
         self._saved = count
         ended = time.perf_counter()
         self._next = ended + max(EVERY, (ended - began) / SHARE)

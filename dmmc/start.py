@@ -6,19 +6,20 @@ or sparse; principal directions; random labels; labels from the user.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmmc import passes
 from dmmc.data import Rows
+from dmmc.features import merge
+from dmmc.features.axes import Oracle, principal_axes
 from dmmc.geometry import Geometry
 from dmmc.passes import ByScores, Drawn, Given, Labelling
 
 Array = NDArray[Any]
-Oracle = Callable[[Callable[..., Any], Any], Any]
 
 SAMPLE_ROWS = 4096
 SAMPLE_NUMBERS = 800_000
@@ -29,8 +30,23 @@ CENTRES = 20_000_000
 """Numbers in the centres of all seedings."""
 SAMPLE_PASSES = 50
 LLOYD_PASSES = 20
+GROUPS = 8
+"""Groups a cluster from which a graph start joins them."""
+FEWEST_GROUPS = 32
 SETTLED = 1e-3
 """Lloyd passes end when the variance explained by the centres grows by less than this fraction."""
+
+
+class Engine(Protocol):
+    """What a start needs of an engine."""
+
+    def run(self, work: Callable[..., Any], params: Any) -> Any:
+        """A pass to its sum over all rows."""
+        ...
+
+    def rows(self, work: Callable[..., Any], params: Any) -> Iterator[Any]:
+        """What a pass gives of each block, in order."""
+        ...
 
 
 def sample_rows(dataset: Rows, n_clusters: int, seed: int) -> Array:
@@ -150,15 +166,10 @@ def _by_centres(centres: Array, geometry: Geometry) -> Labelling:
 def principal(dataset: Rows, oracle: Oracle, geometry: Geometry, n_clusters: int, seed: int) -> Labelling:
     """Nearest centres within the leading principal directions; for two clusters, the sign of the first one.
 
-    Subspace iteration, eight passes of k + 8 directions from a fixed start.
+    Eight passes of k + 8 directions from a fixed start.
     """
     wanted = 1 if n_clusters == 2 else min(n_clusters - 1, dataset.n_features)
-    width = min(dataset.n_features, wanted + 8)
-    V = np.linalg.qr(np.random.default_rng([seed, 3]).standard_normal((dataset.n_features, width)))[0].T
-    for _ in range(8):
-        image = oracle(passes.second_moment, geometry.raw(V, np.zeros(width)))
-        V = _orthonormal(geometry.centred(image.weighted, image.tilt), V)
-    directions = V[:wanted]
+    directions = principal_axes(oracle, geometry, wanted, [seed, 3])
     if n_clusters == 2:
         W = np.vstack([np.zeros(dataset.n_features), directions[0]])
         return ByScores(geometry.raw(W, np.zeros(2)), wide=True)
@@ -170,12 +181,19 @@ def principal(dataset: Rows, oracle: Oracle, geometry: Geometry, n_clusters: int
     return ByScores(geometry.raw(2.0 * centres @ directions, -(centres**2).sum(axis=1)), wide=True)
 
 
-def _orthonormal(image: Array, V: Array) -> Array:
-    """The span of the image, turned to the eigenvectors of the restriction; signs: largest entry positive."""
-    _, turn = np.linalg.eigh((image @ V.T + V @ image.T) / 2)
-    Q = np.linalg.qr((turn.T[::-1] @ image).T)[0].T
-    signs = np.sign(Q[np.arange(len(Q)), np.abs(Q).argmax(axis=1)])
-    return np.asarray(Q * signs[:, None])
+def by_graph(dataset: Rows, engine: Engine, geometry: Geometry, A: Any, n_clusters: int, seed: int) -> merge.Merged:
+    """More groups than clusters by k-means, joined along a graph until k are left.
+
+    Parameters
+    ----------
+    dataset, engine, geometry : spectral features of the graph
+    A : the graph
+    """
+    count = min(max(GROUPS * n_clusters, FEWEST_GROUPS), dataset.n_rows)
+    (labelling,), _ = k_means(dataset, engine.run, geometry, count, 1, seed)
+    assert isinstance(labelling, ByScores)
+    groups = np.concatenate(list(engine.rows(passes.highest, labelling.planes)))
+    return merge.merge(A, groups, n_clusters)
 
 
 def labellings(

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from dmmc import passes
 from dmmc.data import Block, Rows
-from dmmc.passes import Hyperplanes
+from dmmc.features import maps
+from dmmc.features.maps import Decision
 
 Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]
@@ -52,7 +53,7 @@ class Summary(NamedTuple):
 
 
 def summarise(
-    dataset: Rows, run: Oracle, planes: Hyperplanes, labels: Array, *, images: bool = False, standardised: bool = False
+    dataset: Rows, run: Oracle, decision: Decision, labels: Array, *, images: bool = False, standardised: bool = False
 ) -> Summary:
     """Look at a finished clustering.
 
@@ -60,15 +61,17 @@ def summarise(
     ----------
     dataset : the rows
     run : a pass and its params to the sum over all rows
-    planes : the model's hyperplanes, in raw coordinates
+    decision : what the model makes of a row, and its hyperplanes
     labels : of all rows
     images : keep whole rows, to draw them
     standardised : features were put on one scale, so distances are taken on it too
     """
+    row_map, planes = decision
     k = max(len(planes.W), 2)
     rows = _sampled(dataset, labels, k)
     sample = dataset.take(rows)
-    f = np.asarray(sample @ planes.W.T) + (planes.b + planes.price)
+    seen = sample if row_map is None else maps.of_rows(row_map, sample)
+    f = np.asarray(seen @ planes.W.T) + (planes.b + planes.price)
     lead, of = margins(f), labels[rows]
     shown = SHOWN
     if images:
@@ -82,8 +85,8 @@ def summarise(
     return Summary(
         sizes=np.bincount(labels, minlength=k),
         edges=edges,
-        counts=run(margin_counts, (planes, edges)),
-        map_xy=_map(sample, f),
+        counts=run(margin_counts, (decision, edges)),
+        map_xy=_map(seen, f),
         map_labels=of,
         map_rows=rows,
         examples=np.array([(cluster, kind, rows[i], lead[i]) for cluster, kind, i in chosen], np.float64),
@@ -115,12 +118,12 @@ def _spread(rows: Array, most: int) -> Array:
     return rows[np.arange(count) * len(rows) // max(count, 1)]
 
 
-def margin_counts(block: Block, params: tuple[Hyperplanes, Array]) -> Array:
+def margin_counts(block: Block, params: tuple[Decision, Array]) -> Array:
     """Histogram of a block's margins, cluster by cluster; those above the last edge are in the last bin."""
-    planes, edges = params
-    f = passes.scores(block, planes)
+    decision, edges = params
+    f = maps.scores(block, decision)
     bins = np.clip(np.searchsorted(edges, margins(f), side="right") - 1, 0, BINS - 1)
-    counts = np.zeros((max(len(planes.W), 2), BINS), np.int64)
+    counts = np.zeros((max(f.shape[1], 2), BINS), np.int64)
     np.add.at(counts, (passes.largest(f), bins), 1)
     return counts
 

@@ -46,6 +46,27 @@ EXPECTED = {
     },
     "peers": {"measured": {"dask_ml", "fits"}, "lines": []},
     "scaling": {"measured": {"records", "slopes"}, "lines": []},
+    "graph": {
+        "measured": {"mnist", "pairs", "others", "held_out", "bits", "memory", "text"},
+        "lines": [
+            "k = 10: median accuracy",
+            "k = 10: lowest accuracy",
+            "k = 10: median NMI",
+            "k = 10: time, dmmc / KMeans(n_init=10)",
+            "pairs of digits: mean error",
+            "cifar10_cnn: median accuracy",
+            "satellite 1-2: mean error",
+            "digits: lowest accuracy",
+            "rows held out",
+            "same bits: 2 threads",
+            "same bits: 2 worker(s)",
+            "same bits: resumed",
+            "same bits: saved and loaded",
+            "peak of the resident set / 2.5 GB",
+            "newsgroups_rec: mean accuracy, lsa",
+            "newsgroups_rec: mean accuracy, graph",
+        ],
+    },
     "out_of_core": {
         "measured": {
             "bytes",
@@ -142,6 +163,22 @@ def test_out_of_core_streams_within_the_limit_to_the_labels_of_a_fit_in_memory(s
     assert found["block_bytes"] <= 16_000_000
     # all is read once; more than the passes of the search read nearly all of it again
     assert found["blocks_read"] > found["blocks"] * (1 + 0.5 * found["workers"]["passes"])
+
+
+def test_graph_fits_give_the_same_bits_however_they_are_run(small: Small) -> None:
+    same = measured(small, "graph")["bits"]["same"]
+    assert same.keys() == {"2 threads", "1 worker(s)", "2 worker(s)", "resumed", "saved and loaded"}
+    assert all(same.values()), same
+
+
+def test_graph_matches_clusters_to_classes_once(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (repo / "benchmarks").is_dir():
+        pytest.skip("benchmarks: these tests need the checkout")
+    monkeypatch.syspath_prepend(str(repo / "benchmarks"))
+    import graph
+    import numpy as np
+
+    assert graph.matched(np.array([0, 0, 0, 1, 1, 2]), np.array([2, 2, 1, 1, 1, 0]), 3).tolist() == [2, 1, 0]
 
 
 def test_scaling_writes_a_record_a_measurement_and_a_picture(small: Small) -> None:

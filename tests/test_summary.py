@@ -29,7 +29,7 @@ def _no_notes() -> Iterator[None]:
 
 def summary_of(dataset: Dataset, planes: Hyperplanes, labels: Any, **options: Any) -> Summary:
     with Local(dataset) as engine:
-        return summarise(dataset, engine.run, planes, labels, **options)
+        return summarise(dataset, engine.run, (None, planes), labels, **options)
 
 
 def look(rows: Any, k: int, **options: Any) -> tuple[Summary, Any]:

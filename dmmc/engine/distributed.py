@@ -118,6 +118,10 @@ class Distributed:
             self._has_columns = stored.weight is not None or stored.given is not None
             self.dataset = replace(stored, gather=self.take)
 
+    def over(self, dataset: Dataset) -> Distributed:
+        """An engine of the same kind over other rows."""
+        return Distributed(dataset, self._cluster)
+
     # --------------------------------------------------------------------------------------------------- passes
 
     def run(self, work: Callable[[Block, Params], Stats], params: Params) -> Stats:

@@ -32,12 +32,17 @@ class Local:
 
     def __init__(self, dataset: Dataset, n_jobs: int | None = None) -> None:
         self.dataset = dataset
+        self._n_jobs = n_jobs
         self._pool = ThreadPoolExecutor(max(1, min(count_jobs(n_jobs), len(dataset.blocks))), "dmmc")
 
     def use(self, dataset: Rows) -> None:
         """Go on with the same rows, of which something else is said."""
         assert isinstance(dataset, Dataset)
         self.dataset = dataset
+
+    def over(self, dataset: Dataset) -> Local:
+        """An engine of the same kind over other rows."""
+        return Local(dataset, self._n_jobs)
 
     def run(self, work: Callable[[Block, Params], Stats], params: Params) -> Stats:
         """Sum of `work(block, params)` over all blocks."""

@@ -9,9 +9,10 @@ rows of MNIST are four blocks: two workers could not share a group.)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from dmmc.data import Block, Rows
+from dmmc.data import Block, Dataset, Rows
 
 Params = TypeVar("Params")
 Stats = TypeVar("Stats")
@@ -29,6 +30,10 @@ class Engine(Protocol):
 
     def use(self, dataset: Rows) -> None:
         """Go on with the same rows, of which something else is said: weights, or given labels."""
+        ...
+
+    def over(self, dataset: Dataset) -> AbstractContextManager[Engine]:
+        """An engine of the same kind over other rows, while this one goes on."""
         ...
 
     def run(self, work: Callable[[Block, Params], Stats], params: Params) -> Stats:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -14,11 +15,15 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from dmmc import passes
+from dmmc import passes, start
 from dmmc.data import Block, Dataset, Rows, Stored, open_dataset
-from dmmc.engine import Engine, Local
+from dmmc.engine import Engine, Local, count_jobs
 from dmmc.errors import InputError
 from dmmc.estimators import checks, lazy, remote
+from dmmc.features import maps
+from dmmc.features.build import Ask, Built, build
+from dmmc.features.maps import Map
+from dmmc.geometry import Geometry, measure
 from dmmc.label_files import read_labels, write_arrays
 from dmmc.passes import Hyperplanes
 from dmmc.solvers.base import Callback, Keeper
@@ -50,6 +55,13 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     n_iter_: int
     history_: list[dict[str, Any]]
     choices_: dict[str, Any]
+    features: str
+    init: Any
+    n_neighbors: int
+    map_: Map | None = None
+    merge_tree_: Array | None = None
+    _notes: dict[str, Any]
+    _standardised: bool
     _listener: Callback | None = None
     _engine: Engine | None = None
     _keeper: Keeper | None = None
@@ -79,6 +91,50 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             return
         with Local(open_dataset(dataset), self.n_jobs) as engine:
             yield engine
+
+    @contextmanager
+    def _with_features(self, engine: Engine, geometry: Geometry, seed: int) -> Iterator[tuple[Engine, Geometry]]:
+        """Where a search takes place: over the rows as they are, or over features of them; with a graph start's labels.
+
+        Sets `map_` (None for raw rows), and `merge_tree_` where groups were joined along the graph.
+        """
+        self.map_, self.merge_tree_, self._notes = None, None, {}
+        self._standardised = geometry.standardised
+        starts = isinstance(self.init, str) and self.init == "graph"
+        if self.features == "raw" and not starts:
+            yield engine, geometry
+            return
+        ask = Ask(self.features, self.n_clusters, self.n_neighbors, seed, count_jobs(self.n_jobs), starts)
+
+        def remember(phase: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
+            self._phase(phase)
+            return make() if self._keeper is None else self._keeper.remember(geometry.fingerprint, phase, make)
+
+        built = build(ask, engine.dataset, engine.run, engine.rows, geometry, remember)
+        self.map_, self._notes = built.row_map, built.notes
+        labels = None
+        if starts:
+            joined = remember("join", lambda: self._joined(engine, built, seed))
+            labels, self.merge_tree_ = joined["labels"], joined["tree"]
+        if built.row_map is None:
+            engine.use(engine.dataset.with_columns(given=labels))
+            yield engine, geometry
+            return
+        assert built.rows is not None
+        named = replace(open_dataset(built.rows), name=f"{self.features} features of {engine.dataset.name}")
+        whole = named.with_columns(engine.dataset.weight, engine.dataset.given if labels is None else labels)
+        with engine.over(whole) as inner:
+            its_geometry, limited = measure(inner.dataset, inner.rows, "none")
+            if limited is not inner.dataset:
+                inner.use(limited)
+            yield inner, replace(its_geometry, fingerprint=geometry.fingerprint)
+
+    def _joined(self, engine: Engine, built: Built, seed: int) -> dict[str, Array]:
+        """Labels of a graph start, and the tree of its groups."""
+        assert built.spectral is not None
+        with engine.over(open_dataset(built.spectral)) as grouping:
+            geometry, _ = measure(grouping.dataset, grouping.rows, "none")
+            return start.by_graph(grouping.dataset, grouping, geometry, built.graph, self.n_clusters, seed)._asdict()
 
     def _open(self, source: Any, component: str | None, sample_weight: ArrayLike | None) -> Rows:
         """The training rows with their weights; sets `n_features_in_` and, for frames, `feature_names_in_`."""
@@ -117,8 +173,12 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.labels_ = np.argsort(order).astype(np.int32)[labels]
 
     def hyperplanes(self) -> Hyperplanes:
-        """The fitted hyperplanes, in the coordinates of the raw rows."""
+        """The fitted hyperplanes, in the coordinates of the raw rows, or of the features made of them."""
         return Hyperplanes(self.coef_, self.intercept_, np.zeros_like(self.intercept_))
+
+    def decision(self) -> tuple[Map | None, Hyperplanes]:
+        """All that decides about a row: what is made of it, and the hyperplanes."""
+        return self.map_, self.hyperplanes()
 
     def watch(self, listener: Callback | None, keeper: Keeper | None = None) -> None:
         """Tell `listener` when a phase of the next fit begins, and about each pass; let `keeper` save its search."""
@@ -151,7 +211,13 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             "n_iter": self.n_iter_,
             "feature_names": None if names is None else [str(name) for name in names],
         }
-        return content, {"coef": self.coef_, "intercept": self.intercept_}
+        arrays = {"coef": self.coef_, "intercept": self.intercept_}
+        if self.merge_tree_ is not None:
+            arrays["merge_tree"] = self.merge_tree_
+        if self.map_ is not None:
+            content["features"], more = self.map_.to_arrays()
+            arrays.update(more)
+        return content, arrays
 
     @classmethod
     def from_arrays(cls, content: dict[str, Any], arrays: dict[str, Array], name: str) -> Self:
@@ -163,6 +229,10 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             model = cls(**params)
             model.check_parameters()
             model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
+            model.map_, model.merge_tree_ = (
+                maps.from_arrays(content.get("features"), arrays, name),
+                arrays.get("merge_tree"),
+            )
             model.objective_, model.gap_, model.n_iter_ = content["objective"], content["gap"], content["n_iter"]
             model.choices_, model.history_ = content["choices"], []
             if content["feature_names"] is not None:
@@ -176,7 +246,9 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"{name} holds a model whose arrays do not fit {model.n_clusters} clusters.")
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise InputError(f"{name} holds a model with numbers that are not finite.")
-        model.n_features_in_ = coef.shape[1]
+        model.n_features_in_ = coef.shape[1] if model.map_ is None else model.map_.n_features
+        if model.map_ is not None and model.map_.n_values != coef.shape[1]:
+            raise InputError(f"{name} holds a model whose hyperplanes do not fit its features.")
         return model
 
     # --------------------------------------------------------------------------------------------- predicting
@@ -211,7 +283,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if scheduler is not None or workers is not None:
             return self._predict_on_cluster(X, component, out, scheduler, workers, security)
         if is_dask_array(X):
-            labels = lazy.predict(X, self.hyperplanes(), type(self).__name__)
+            labels = lazy.predict(X, self.decision(), self.n_features_in_, type(self).__name__)
             labels = labels if out is None else labels.compute()
         else:
             labels = np.concatenate([passes.largest(f).astype(np.int32) for f in self._decisions(X, component)])
@@ -257,7 +329,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             with remote.rows_on_cluster(X, component, self.n_jobs, scheduler, workers, security) as (rows, cluster):
                 if not isinstance(rows, Dataset):
                     self._check_features(X, rows)
-                    remote.write(rows, cluster, self.hyperplanes(), paths)
+                    remote.write(rows, cluster, self.decision(), paths)
                     return rows.n_rows
                 X, component = rows, None
         f = np.concatenate(list(self._decisions(X, component)))
@@ -271,7 +343,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Scores: (n,) for two clusters, where f >= 0 is label 1, else (n, n_clusters)."""
         check_is_fitted(self)
         if is_dask_array(X):
-            return lazy.decision_function(X, self.hyperplanes(), type(self).__name__)
+            return lazy.decision_function(X, self.decision(), self.n_features_in_, type(self).__name__)
         f = np.concatenate(list(self._decisions(X, component)))
         return f[:, 0] if f.shape[1] == 1 else f
 
@@ -279,7 +351,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         dataset = open_dataset(X, component, self.n_jobs)
         self._check_features(X, dataset)
         with Local(dataset, self.n_jobs) as engine:
-            for block, f in zip(dataset.blocks, engine.rows(passes.checked_scores, self.hyperplanes()), strict=True):
+            for block, f in zip(dataset.blocks, engine.rows(maps.checked_scores, self.decision()), strict=True):
                 if isinstance(f, tuple):
                     raise passes.not_finite(dataset, f)
                 assert len(f) == block.stop - block.start

@@ -16,6 +16,7 @@ from dmmc.engine import Engine, count_jobs
 from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError, warn
 from dmmc.estimators.base import MAX_CLUSTERS, LinearClusterer, one_blas_thread
 from dmmc.estimators.checks import ABOVE_0, choice, labelled, number, seed_of
+from dmmc.features.build import FEATURES
 from dmmc.geometry import Geometry, measure
 from dmmc.losses import LOSSES
 from dmmc.solvers.base import Callback, drive
@@ -24,7 +25,7 @@ from dmmc.solvers.state import Problem, Run
 
 Array = NDArray[Any]
 
-INITS = ("k-means", "pca", "random")
+INITS = ("k-means", "graph", "pca", "random")
 WISH = 0.5
 """A least size from here on is a wish to be kept to; below, it is a guard against collapse."""
 
@@ -52,13 +53,18 @@ class CuttingPlaneMMC(LinearClusterer):
         The gap at which a convex problem counts as solved, in units of C.
     max_iter : int
         Most passes over the data.
-    init : "k-means", "pca", "random" or labels
-        Where the search starts.
+    init : "k-means", "graph", "pca", "random" or labels
+        Where the search starts; "graph" joins many small groups along the graph of nearest neighbours.
     n_init : int or "auto"
         Restarts; they share each read of the data, and the lowest objective wins. "auto" is 1, and 10 for "random".
     scale : "auto", "standard" or "none"
         Whether to put features on one scale; "auto" does where scales differ widely.
-    features : "raw"
+    features : "raw", "lsa", "smooth", "spectral" or "umap"
+        What the hyperplanes are in: the columns as they are; latent semantic axes with rows of norm 1; or features of
+        the graph of nearest neighbours, which follow curved clusters: columns smoothed along it, its eigenvectors, a
+        UMAP embedding. New rows get the features of the fitted rows nearest to them.
+    n_neighbors : int
+        Neighbours of a row in that graph.
     random_state : int, RandomState or None
     n_jobs : int or None
         Threads; None is all cores. The result does not depend on it.
@@ -94,6 +100,7 @@ class CuttingPlaneMMC(LinearClusterer):
         n_init: int | str = "auto",
         scale: str = "auto",
         features: str = "raw",
+        n_neighbors: int = 10,
         random_state: Any = None,
         n_jobs: int | None = None,
         max_seconds: float | None = None,
@@ -111,6 +118,7 @@ class CuttingPlaneMMC(LinearClusterer):
         self.n_init = n_init
         self.scale = scale
         self.features = features
+        self.n_neighbors = n_neighbors
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.max_seconds = max_seconds
@@ -140,7 +148,8 @@ class CuttingPlaneMMC(LinearClusterer):
             geometry, limited = measure(engine.dataset, engine.rows, self.scale)
             if limited is not engine.dataset:
                 engine.use(limited)
-            self._search(engine, geometry, seed, began)
+            with self._with_features(engine, geometry, seed) as (embedded, its_geometry):
+                self._search(embedded, its_geometry, seed, began)
         return self
 
     def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
@@ -148,6 +157,7 @@ class CuttingPlaneMMC(LinearClusterer):
         k = int(self.n_clusters)
         init = self.init if isinstance(self.init, str) else "labels"
         starts = self._starts(init)
+        given = init in ("labels", "graph")
         lowest, highest = self._bounds(dataset.n_rows)
         problem = Problem(
             n_clusters=k,
@@ -167,7 +177,7 @@ class CuttingPlaneMMC(LinearClusterer):
         found = None if self._keeper is None else self._keeper.found(geometry.fingerprint, solver.types, solver.whole)
         if found is None:
             self._phase("start")
-            labellings = start.labellings(init, dataset, engine.run, geometry, k, starts, seed)
+            labellings = start.labellings("labels" if given else init, dataset, engine.run, geometry, k, starts, seed)
             found = solver.init(labellings, dataset.n_features), []
         self._phase("search")
         state, history, why = drive(
@@ -191,7 +201,9 @@ class CuttingPlaneMMC(LinearClusterer):
             "order": "inside" if problem.inside else "outside",
             "init": init,
             "n_init": starts,
-            "standardised": geometry.standardised,
+            "features": self.features,
+            **self._notes,
+            "standardised": self._standardised,
             "random_state": seed,
             "fingerprint": geometry.fingerprint,
             "ended": why,
@@ -225,7 +237,7 @@ class CuttingPlaneMMC(LinearClusterer):
         return lowest, 1.0 if self.max_size is None else min(1.0, math.ceil(self.max_size * each - 1e-9) / n)
 
     def _starts(self, init: str) -> int:
-        if init in ("labels", "pca"):
+        if init in ("labels", "graph", "pca"):
             return 1  # there is only one such start
         if not isinstance(self.n_init, str):
             return int(self.n_init)
@@ -255,7 +267,8 @@ class CuttingPlaneMMC(LinearClusterer):
         if not (isinstance(self.n_init, str) and self.n_init == "auto"):
             number("n_init", self.n_init, 'a whole number of at least 1, or "auto",', 1, np.inf, whole=True)
         choice("scale", self.scale, ("auto", "standard", "none"))
-        choice("features", self.features, ("raw",))
+        choice("features", self.features, FEATURES)
+        number("n_neighbors", self.n_neighbors, "a whole number from 2 to 200", 2, 201, whole=True)
         count_jobs(self.n_jobs)
         if self.max_seconds is not None:
             number("max_seconds", self.max_seconds, "None, or a number of seconds above 0,", ABOVE_0, np.inf)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from dmmc import passes
 from dmmc.data import open_dataset
 from dmmc.errors import InputError
-from dmmc.passes import Hyperplanes
+from dmmc.features import maps
+from dmmc.features.maps import Decision
 
 Array = NDArray[Any]
 
@@ -23,48 +24,48 @@ def other_columns(given: int, wanted: int, estimator: str, name: str) -> InputEr
     )
 
 
-def predict(X: Any, planes: Hyperplanes, estimator: str) -> Any:
+def predict(X: Any, decision: Decision, n_features: int, estimator: str) -> Any:
     """Labels of the rows of a dask array."""
     meta = np.empty(0, np.int32)
-    return _whole_rows(X, planes, estimator).map_blocks(_labels, planes, dtype=meta.dtype, drop_axis=1, meta=meta)
+    return _whole_rows(X, n_features, estimator).map_blocks(_labels, decision, dtype=meta.dtype, drop_axis=1, meta=meta)
 
 
-def decision_function(X: Any, planes: Hyperplanes, estimator: str) -> Any:
+def decision_function(X: Any, decision: Decision, n_features: int, estimator: str) -> Any:
     """Scores of the rows of a dask array."""
-    whole = _whole_rows(X, planes, estimator)
-    K = len(planes.W)
+    whole = _whole_rows(X, n_features, estimator)
+    K = len(decision[1].W)
     if K == 1:
         meta = np.empty(0)
-        return whole.map_blocks(_scores, planes, dtype=meta.dtype, drop_axis=1, meta=meta)
+        return whole.map_blocks(_scores, decision, dtype=meta.dtype, drop_axis=1, meta=meta)
     meta = np.empty((0, K))
-    return whole.map_blocks(_scores, planes, dtype=meta.dtype, chunks=(whole.chunks[0], (K,)), meta=meta)
+    return whole.map_blocks(_scores, decision, dtype=meta.dtype, chunks=(whole.chunks[0], (K,)), meta=meta)
 
 
-def _whole_rows(X: Any, planes: Hyperplanes, estimator: str) -> Any:
-    if X.ndim != 2 or X.shape[1] != planes.W.shape[1]:
+def _whole_rows(X: Any, n_features: int, estimator: str) -> Any:
+    if X.ndim != 2 or X.shape[1] != n_features:
         name = f"dask array of shape {X.shape}"
         if X.ndim != 2:
             raise InputError(f"Expected 2D array, got {name} instead. Reshape your data to rows by features.")
-        raise other_columns(X.shape[1], planes.W.shape[1], estimator, name)
+        raise other_columns(X.shape[1], n_features, estimator, name)
     return X.rechunk({1: -1})
 
 
-def _labels(chunk: Any, planes: Hyperplanes) -> Array:
-    return _each(chunk, planes, lambda f: passes.largest(f).astype(np.int32))
+def _labels(chunk: Any, decision: Decision) -> Array:
+    return _each(chunk, decision, lambda f: passes.largest(f).astype(np.int32))
 
 
-def _scores(chunk: Any, planes: Hyperplanes) -> Array:
-    return _each(chunk, planes, lambda f: f[:, 0] if len(planes.W) == 1 else f)
+def _scores(chunk: Any, decision: Decision) -> Array:
+    return _each(chunk, decision, lambda f: f[:, 0] if len(decision[1].W) == 1 else f)
 
 
-def _each(chunk: Any, planes: Hyperplanes, of: Callable[[Array], Array]) -> Array:
+def _each(chunk: Any, decision: Decision, of: Callable[[Array], Array]) -> Array:
     """One chunk on one thread, as dask runs several at once; a chunk may have no rows."""
     if chunk.shape[0] == 0:
-        return of(np.empty((0, len(planes.W))))
+        return of(np.empty((0, len(decision[1].W))))
     dataset = open_dataset(chunk, n_jobs=1)
     found = []
     for block in dataset.blocks:
-        f = passes.checked_scores(block, planes)
+        f = maps.checked_scores(block, decision)
         if isinstance(f, tuple):
             raise passes.not_finite(dataset, f)
         found.append(of(f))

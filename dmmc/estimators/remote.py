@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from dmmc import inspection, passes
 from dmmc.data import ONE_BLOCK, Block, Csr, Rows, Stored
+from dmmc.features import maps
+from dmmc.features.maps import Decision
 from dmmc.label_files import CHUNK_ROWS, Appearing, open_to_write
-from dmmc.passes import Hyperplanes
 from dmmc.stored import open_rows
 
 if TYPE_CHECKING:
@@ -34,13 +35,13 @@ def rows_on_cluster(
         yield open_rows(X, component, n_jobs, cluster.compute), cluster
 
 
-def write(rows: Stored, cluster: Cluster, planes: Hyperplanes, paths: Mapping[str, Path]) -> None:
+def write(rows: Stored, cluster: Cluster, decision: Decision, paths: Mapping[str, Path]) -> None:
     """Write labels (and scores) of all rows; they appear when all of them are whole."""
     from dmmc.engine.distributed import Distributed
 
     each = block_rows(rows.nbytes / rows.n_rows)
     bounds = np.append(np.arange(0, rows.n_rows, each), rows.n_rows).astype(np.int64)
-    K = len(planes.W)
+    K = len(decision[1].W)
     shapes: dict[str, tuple[tuple[int, ...], type]] = {
         "labels": ((rows.n_rows,), np.int32),
         "scores": ((rows.n_rows,) if K == 1 else (rows.n_rows, K), np.float64),
@@ -48,7 +49,7 @@ def write(rows: Stored, cluster: Cluster, planes: Hyperplanes, paths: Mapping[st
     with Appearing({path: shapes[what] for what, path in paths.items()}) as asides:
         sink = Files(*(str(asides[paths[what]].absolute()) if what in paths else None for what in shapes))
         with Distributed(replace(rows, bounds=bounds), cluster) as engine:
-            engine.write(decide, (planes, rows.name), sink, CHUNK_ROWS // each)
+            engine.write(decide, (decision, rows.name), sink, CHUNK_ROWS // each)
 
 
 def block_rows(row_bytes: float) -> int:
@@ -57,10 +58,10 @@ def block_rows(row_bytes: float) -> int:
     return int(2 ** (most.bit_length() - 1))
 
 
-def decide(block: Block, params: tuple[Hyperplanes, str]) -> Array:
+def decide(block: Block, params: tuple[Decision, str]) -> Array:
     """Scores of a block; a number that is not finite is an error that names it."""
-    planes, name = params
-    f = passes.checked_scores(block, planes)
+    decision, name = params
+    f = maps.checked_scores(block, decision)
     if isinstance(f, tuple):
         rows = block.rows.to_scipy() if isinstance(block.rows, Csr) else block.rows
         raise inspection.named_not_finite(name, f, rows[f[0] - block.start, f[1]])

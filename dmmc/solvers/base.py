@@ -44,6 +44,17 @@ class Keeper(Protocol):
         """
         ...
 
+    def remember(self, fingerprint: str, phase: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Arrays that a phase before the search makes, or has made in an earlier run.
+
+        Parameters
+        ----------
+        fingerprint : of the data; another one than the earlier run had is refused
+        phase : its name
+        make : makes them
+        """
+        ...
+
     def saw(self, state: Any, history: Sequence[Line]) -> None:
         """Take note of a state; save it, unless one was saved a moment ago."""
         ...

@@ -1,0 +1,54 @@
+"""Principal axes by subspace iteration: a few passes over the data, dense or sparse, in any number of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc import passes
+from dmmc.geometry import Geometry
+from dmmc.passes import Hyperplanes
+
+Array = NDArray[Any]
+Oracle = Callable[[Callable[..., Any], Any], Any]
+
+ROUNDS = 8
+SPARE = 8
+"""Axes beyond those that are wanted: they make these converge."""
+
+
+def principal_axes(oracle: Oracle, geometry: Geometry, wanted: int, key: list[int], *, centred: bool = True) -> Array:
+    """The leading axes (wanted, d) of the scaled rows, from a fixed start.
+
+    Parameters
+    ----------
+    oracle : a pass and its params to the sum over all rows
+    geometry : of the data
+    wanted : how many, at most d
+    key : seed of the start
+    centred : axes of the covariance; otherwise those of the rows as they are, as latent semantic analysis takes them
+    """
+    d = len(geometry.unit)
+    width = min(d, wanted + SPARE)
+    V = np.linalg.qr(np.random.default_rng(key).standard_normal((d, width)))[0].T
+    for _ in range(ROUNDS):
+        planes = geometry.raw(V, np.zeros(width)) if centred else _uncentred(geometry, V)
+        image = oracle(passes.second_moment, planes)
+        tilt = image.tilt if centred else np.zeros(width)
+        V = _orthonormal(geometry.centred(image.weighted, tilt), V)
+    return np.asarray(V[:wanted])
+
+
+def _uncentred(geometry: Geometry, V: Array) -> Hyperplanes:
+    return Hyperplanes(V / geometry.unit, np.zeros(len(V)), np.zeros(len(V)))
+
+
+def _orthonormal(image: Array, V: Array) -> Array:
+    """The span of the image, turned to the eigenvectors of the restriction; signs: largest entry positive."""
+    _, turn = np.linalg.eigh((image @ V.T + V @ image.T) / 2)
+    Q = np.linalg.qr((turn.T[::-1] @ image).T)[0].T
+    signs = np.sign(Q[np.arange(len(Q)), np.abs(Q).argmax(axis=1)])
+    return np.asarray(Q * signs[:, None])

@@ -1,0 +1,188 @@
+"""From the name of features to a map of rows, and the features of all fitted rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.data import Rows
+from dmmc.errors import InputError
+from dmmc.features import graph
+from dmmc.features.axes import Oracle, principal_axes
+from dmmc.features.graph import Index, Neighbours
+from dmmc.features.maps import Manifold, Map, Projection, mapped
+from dmmc.geometry import Geometry
+
+Array = NDArray[Any]
+Remember = Callable[[str, Callable[[], dict[str, Array]]], dict[str, Array]]
+"""The arrays of a phase, by its name and what makes them: made now, or known from an earlier run."""
+
+FEATURES = ("raw", "lsa", "smooth", "spectral", "umap")
+AXES = 64
+"""Principal axes in which dense rows are compared."""
+TOPICS = 100
+"""Latent semantic axes in which sparse rows are compared, by the angle between them."""
+SMOOTHINGS = 30
+EMBEDDED = 10
+"""Dimensions of a UMAP embedding."""
+
+
+class Ask(NamedTuple):
+    """What is asked for."""
+
+    features: str
+    n_clusters: int
+    n_neighbors: int
+    seed: int
+    threads: int
+    graph: bool
+    """Whether the graph is wanted for a start too."""
+
+
+class Built(NamedTuple):
+    """Features of the fitted rows, and how to get those of others."""
+
+    row_map: Map | None
+    """None for raw features."""
+    rows: Array | None
+    """(n, m) float32."""
+    graph: Any
+    """The graph of nearest neighbours, if there is one."""
+    spectral: Array | None
+    """(n, m) spectral features, where the graph is for a start."""
+    notes: dict[str, Any]
+    """What is worth knowing: recall of the neighbours, pieces that the graph falls into."""
+
+
+def build(
+    ask: Ask,
+    dataset: Rows,
+    oracle: Oracle,
+    each: Callable[..., Iterable[Any]],
+    geometry: Geometry,
+    remember: Remember,
+) -> Built:
+    """Make features.
+
+    1. axes in which rows are compared, and where each row is among them: passes over the data
+    2. the graph of nearest neighbours, here
+    3. features of the fitted rows from it, averaged over neighbours as those of new rows will be
+
+    Parameters
+    ----------
+    ask : which
+    dataset : the rows
+    oracle, each : a pass to its sum over all blocks, and to what it gives of each block
+    geometry : of the rows
+    remember : makes what a phase makes, unless that is known from an earlier run
+    """
+    check(ask, dataset)
+    projection, Z = _compared(ask, dataset, oracle, each, geometry, remember)  # 1
+    if ask.features == "lsa" and not ask.graph:
+        return Built(projection, Z, None, None, {})
+    count = min(ask.n_neighbors, len(Z) - 1)
+    near = remember("neighbours", lambda: _neighbours(Z, count, ask.threads))  # 2
+    found = Neighbours(near["who"], near["distance"])
+    others = graph.without_self(found)
+    scale = graph.scale_of(others.distance)
+    A = graph.adjacency(others, scale)
+    notes = {"recall": float(near["recall"][0]), "pieces": graph.pieces(A)}
+    row_map = Manifold(projection, Z, scale, np.zeros((len(Z), 0), np.float32), count, unit=False)  # 3
+    spectral = None
+    if ask.graph or ask.features == "spectral":
+        values = remember("spectral", lambda: {"values": _spectral(A, ask.n_clusters)})["values"]
+        unit = replace(row_map, values=values, unit=True)
+        spectral = unit.averaged(found)
+        if ask.features == "spectral":
+            return Built(unit, spectral, A, spectral, notes)
+    if ask.features in ("raw", "lsa"):
+        return Built(projection if ask.features == "lsa" else None, Z, A, spectral, notes)
+    values = remember("features", lambda: {"values": _values(A, Z, ask)})["values"]
+    row_map = replace(row_map, values=values)
+    return Built(row_map, row_map.averaged(found), A, spectral, notes)
+
+
+def check(ask: Ask, dataset: Rows) -> None:
+    """Refuse what cannot be made, in a sentence."""
+    if ask.features == "umap" and find_spec("umap") is None:
+        raise InputError("features='umap' needs umap-learn; install it with: pip install 'dmmc[manifold]'.")
+    if ask.features != "lsa" or ask.graph:
+        if dataset.n_rows < 3:
+            raise InputError(f"{dataset.name} has {dataset.n_rows} rows; a graph of neighbours needs at least 3.")
+        axes = min(TOPICS if _by_angle(ask, dataset) else AXES, dataset.n_features)
+        wanted = graph.need(dataset.n_rows, axes, ask.n_neighbors, _count(ask.n_clusters))
+        graph.check_size(dataset.name, wanted, graph.free_memory())
+
+
+def _compared(
+    ask: Ask,
+    dataset: Rows,
+    oracle: Oracle,
+    each: Callable[..., Iterable[Any]],
+    geometry: Geometry,
+    remember: Remember,
+) -> tuple[Projection, Array]:
+    """The axes in which rows are compared, and where each of them is."""
+
+    def make() -> dict[str, Array]:
+        projection = _projection(ask, dataset, oracle, geometry)
+        return {"w": projection.W, "b": projection.b, "rows": np.concatenate(list(each(mapped, projection)))}
+
+    made = remember("axes", make)
+    return Projection(made["w"], made["b"], unit=_by_angle(ask, dataset)), made["rows"]
+
+
+def _neighbours(Z: Array, count: int, threads: int) -> dict[str, Array]:
+    index = Index(Z, threads)
+    found = index.nearest(Z, count + 1)
+    return {"who": found.who, "distance": found.distance, "recall": np.array([index.recall(count + 1)])}
+
+
+def _values(A: Any, Z: Array, ask: Ask) -> Array:
+    values = graph.smoothed(A, Z, SMOOTHINGS) if ask.features == "smooth" else _umap(Z, ask)
+    return np.ascontiguousarray(values, np.float32)
+
+
+def _by_angle(ask: Ask, dataset: Rows) -> bool:
+    return dataset.is_sparse or ask.features == "lsa"
+
+
+def _projection(ask: Ask, dataset: Rows, oracle: Oracle, geometry: Geometry) -> Projection:
+    """Where rows are compared: principal axes for dense rows, angles between latent semantic ones for sparse rows."""
+    d, seed = dataset.n_features, ask.seed
+    if _by_angle(ask, dataset):
+        V = principal_axes(oracle, geometry, min(TOPICS, d), [seed, 5], centred=False)
+        return Projection(V / geometry.unit, np.zeros(len(V)), unit=True)
+    V = np.eye(d) if d <= AXES else principal_axes(oracle, geometry, AXES, [seed, 5])
+    planes = geometry.raw(V, np.zeros(len(V)))
+    return Projection(planes.W, planes.b, unit=False)
+
+
+def _spectral(A: Any, n_clusters: int) -> Array:
+    """Leading eigenvectors of the graph, four a cluster, rows of norm 1."""
+    U = graph.spectrum(A, min(_count(n_clusters), A.shape[0] - 1))
+    norms = np.sqrt((U**2).sum(axis=1, keepdims=True))
+    return np.ascontiguousarray(U / np.maximum(norms, 1e-12), np.float32)
+
+
+def _count(n_clusters: int) -> int:
+    """How many eigenvectors tell so many clusters apart."""
+    return max(4 * n_clusters, 8)
+
+
+def _umap(Z: Array, ask: Ask) -> Array:
+    import umap
+
+    model = umap.UMAP(
+        n_components=min(EMBEDDED, Z.shape[1], len(Z) - 2),
+        n_neighbors=min(max(2, ask.n_neighbors + 5), len(Z) - 1),
+        min_dist=0.0,
+        random_state=ask.seed % 2**32,
+        n_jobs=1,
+    )
+    return np.asarray(model.fit_transform(Z))

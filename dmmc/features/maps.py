@@ -1,0 +1,175 @@
+"""Maps of rows to features: pure functions of a row, the same for fitted and for new ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc import inspection, kernels, passes
+from dmmc.data import Block, open_dataset
+from dmmc.errors import InputError
+from dmmc.features.graph import Index, Neighbours, weights
+from dmmc.passes import Hyperplanes
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Scores of a row with some directions: principal axes, or latent semantic ones; rows of norm 1 if `unit`."""
+
+    W: Array
+    b: Array
+    unit: bool
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the rows that it maps."""
+        return int(self.W.shape[1])
+
+    @property
+    def n_values(self) -> int:
+        """Columns of what it makes of them."""
+        return len(self.W)
+
+    def apply(self, block: Block) -> Array:
+        """Features of a block's rows, float32."""
+        return scaled(kernels.scores(block.rows, self.W) + self.b, self.unit)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """What a file keeps of it."""
+        return {"kind": "projection", "unit": self.unit}, {"map_w": self.W, "map_b": self.b}
+
+
+@dataclass(frozen=True)
+class Manifold:
+    """Features of the nearest fitted rows, averaged by how near they are.
+
+    Parameters
+    ----------
+    projection : where nearness is measured
+    points : (n, p) float32, the fitted rows there
+    scale : (n,), each one's own scale
+    values : (n, m) float32, their features
+    n_neighbors : how many are asked
+    unit : whether features are scaled to norm 1
+    """
+
+    projection: Projection
+    points: Array
+    scale: Array
+    values: Array
+    n_neighbors: int
+    unit: bool
+    _index: list[Index] = field(default_factory=list, init=False, repr=False, compare=False)
+    _lock: Any = field(default_factory=Lock, init=False, repr=False, compare=False)
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the rows that it maps."""
+        return self.projection.n_features
+
+    @property
+    def n_values(self) -> int:
+        """Columns of what it makes of them."""
+        return int(self.values.shape[1])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Manifold, (self.projection, self.points, self.scale, self.values, self.n_neighbors, self.unit)
+
+    def apply(self, block: Block) -> Array:
+        """Features of a block's rows, float32."""
+        Z = self.projection.apply(block)
+        with self._lock:
+            if not self._index:
+                self._index.append(Index(self.points, 1))
+        return self.averaged(self._index[0].nearest(Z, min(self.n_neighbors + 1, len(self.points))))
+
+    def averaged(self, found: Neighbours) -> Array:
+        """Features of rows whose neighbours are known."""
+        # a row's own scale is not known, as it may be new: that of its nearest fitted row stands for it
+        w = weights(found.distance, self.scale[found.who[:, 0]], self.scale[found.who])
+        mean = np.zeros((len(found.who), self.values.shape[1]))
+        for j in range(found.who.shape[1]):
+            mean += w[:, j, None] * self.values[found.who[:, j]]
+        return scaled(mean / w.sum(axis=1, keepdims=True), self.unit)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """What a file keeps of it."""
+        content, arrays = self.projection.to_arrays()
+        content = {
+            "kind": "manifold",
+            "unit": self.unit,
+            "unit_rows": content["unit"],
+            "n_neighbors": self.n_neighbors,
+        }
+        return content, {**arrays, "map_points": self.points, "map_scale": self.scale, "map_values": self.values}
+
+
+Map = Projection | Manifold
+Decision = tuple[Map | None, Hyperplanes]
+"""What is made of a row, and the hyperplanes that decide about it."""
+
+
+def scaled(rows: Array, unit: bool) -> Array:
+    """Rows as float32, scaled to norm 1 if wanted; a row of zeros stays."""
+    if unit:
+        rows = rows / np.maximum(np.sqrt((rows**2).sum(axis=1, keepdims=True)), 1e-12)
+    return rows.astype(np.float32)
+
+
+def mapped(block: Block, row_map: Map) -> Array:
+    """As a pass: features of a block."""
+    return row_map.apply(block)
+
+
+def scores(block: Block, params: Decision) -> Array:
+    """As a pass: decision values of a block's features (or of its rows as they are)."""
+    row_map, planes = params
+    return passes.scores(block if row_map is None else embedded(block, row_map), planes)
+
+
+def checked_scores(block: Block, params: Decision) -> Array | tuple[int, int]:
+    """As `scores`; where a row holds NaN or infinity, its place (row of the matrix, column) instead."""
+    if not np.isfinite(inspection.magnitude(block)):
+        return inspection.first_nonfinite(block)
+    return scores(block, params)
+
+
+def embedded(block: Block, row_map: Map) -> Block:
+    """The block with features for rows."""
+    return Block(block.index, block.start, block.stop, row_map.apply(block))
+
+
+def of_rows(row_map: Map, rows: Any) -> Array:
+    """Features of a few rows: an array, or scipy CSR rows."""
+    return np.concatenate([row_map.apply(block) for block in open_dataset(rows, n_jobs=1).blocks])
+
+
+def from_arrays(content: Any, arrays: dict[str, Array], name: str) -> Map | None:
+    """The map that a model's files hold; None where it works on raw rows."""
+    if content is None:
+        return None
+    try:
+        kind, unit = content["kind"], content["unit"]
+        W, b = arrays["map_w"], arrays["map_b"]
+        fits = isinstance(unit, bool) and W.ndim == 2 and W.dtype == b.dtype == np.float64 and b.shape == (len(W),)
+        if kind == "projection":
+            found: Map = Projection(W, b, unit)
+        else:
+            points, scale, values = arrays["map_points"], arrays["map_scale"], arrays["map_values"]
+            k, unit_rows = content["n_neighbors"], content["unit_rows"]
+            fits = fits and kind == "manifold" and type(k) is int and k > 0 and isinstance(unit_rows, bool)
+            fits = fits and points.dtype == values.dtype == np.float32 and points.ndim == values.ndim == 2
+            fits = fits and points.shape[1] == len(W) and len(points) == len(values) > 0
+            fits = fits and scale.shape == (len(points),) and scale.dtype == np.float64 and bool((scale > 0).all())
+            found = Manifold(Projection(W, b, unit_rows), points, scale, values, k, unit)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{name} holds a model whose features are not whole: {error}.") from error
+    if not fits or not all(np.isfinite(array).all() for key, array in arrays.items() if key.startswith("map_")):
+        raise InputError(f"{name} holds a model whose features do not fit together.")
+    return found
