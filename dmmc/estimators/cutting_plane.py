@@ -26,6 +26,7 @@ from dmmc.solvers.state import Problem, Run
 Array = NDArray[Any]
 
 INITS = ("k-means", "graph", "pca", "random")
+BALANCE = 0.03
 WISH = 0.5
 """A least size from here on is a wish to be kept to; below, it is a guard against collapse."""
 
@@ -41,8 +42,9 @@ class CuttingPlaneMMC(LinearClusterer):
     n_clusters : int, 2 to 100
     C : float or "auto"
         Weight of the loss; "auto" is 30 for two clusters and 100 for more.
-    balance : float in [0, 1)
-        Bound on the mean decision value (for more than two clusters: on differences of biases).
+    balance : float in [0, 1) or "auto"
+        Bound on the mean decision value (for more than two clusters: on differences of biases). "auto" is 0.03; for two
+        clusters from a graph start it is more, by the difference of their shares.
     min_size, max_size : float or None
         Least and largest weight of a cluster, as fractions of n / n_clusters: a guard against collapse. 0 and None
         switch them off. A bound that is active at the end is a warning. With more than two clusters and a least size
@@ -90,7 +92,7 @@ class CuttingPlaneMMC(LinearClusterer):
         n_clusters: int = 2,
         *,
         C: float | str = "auto",
-        balance: float = 0.03,
+        balance: float | str = "auto",
         min_size: float = 0.1,
         max_size: float | None = None,
         order: str = "auto",
@@ -162,7 +164,7 @@ class CuttingPlaneMMC(LinearClusterer):
         problem = Problem(
             n_clusters=k,
             C=self._C(),
-            balance=float(self.balance),
+            balance=self._balance(dataset),
             epsilon=float(self.epsilon),
             inside=self.order == "inside" or (self.order == "auto" and k == 2),
             lowest=lowest,
@@ -230,6 +232,16 @@ class CuttingPlaneMMC(LinearClusterer):
             return float(self.C)
         return 30.0 if self.n_clusters == 2 else 100.0
 
+    def _balance(self, dataset: Rows) -> float:
+        """0.03; more where a graph start has found two clusters of uneven size, lest the search makes them even."""
+        if not isinstance(self.balance, str):
+            return float(self.balance)
+        given = dataset.given
+        if self.n_clusters != 2 or given is None or not (isinstance(self.init, str) and self.init == "graph"):
+            return BALANCE
+        share = float(np.average(given, weights=dataset.weight))
+        return min(BALANCE + abs(2.0 * share - 1.0), 0.9)
+
     def _bounds(self, n: int) -> tuple[float, float]:
         """Least and largest share of a cluster, in whole rows: at least one where there is a bound."""
         each = n / self.n_clusters
@@ -255,7 +267,9 @@ class CuttingPlaneMMC(LinearClusterer):
         number("n_clusters", self.n_clusters, clusters, 1, MAX_CLUSTERS + 1, whole=True)
         if not (isinstance(self.C, str) and self.C == "auto"):
             number("C", self.C, 'a number above 0, or "auto",', ABOVE_0, np.inf)
-        number("balance", self.balance, "a number of at least 0 and below 1 (at 1, w = 0 costs nothing)", 0.0, 1.0)
+        if not (isinstance(self.balance, str) and self.balance == "auto"):
+            below = 'a number of at least 0 and below 1 (at 1, w = 0 costs nothing), or "auto",'
+            number("balance", self.balance, below, 0.0, 1.0)
         number("min_size", self.min_size, "a fraction of n / n_clusters from 0 to 1", 0.0, np.nextafter(1.0, 2.0))
         if self.max_size is not None:
             number("max_size", self.max_size, "None, or a multiple of n / n_clusters of at least 1,", 1.0, np.inf)
