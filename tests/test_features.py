@@ -688,6 +688,16 @@ def test_a_umap_embedding_maps_new_rows_too() -> None:
     assert accuracy(model.labels_, DIGIT) > 0.8
 
 
+@pytest.mark.parametrize("small", [0.5, 0.2, 0.1])
+def test_two_clusters_of_uneven_size_from_a_graph_start_stay_uneven(small: float) -> None:
+    rng = np.random.default_rng(0)
+    inner = rng.random(2000) < small
+    angle, radius = 2 * np.pi * rng.random(2000), np.where(inner, 1.0, 2.5) + 0.05 * rng.standard_normal(2000)
+    X = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+    model = CuttingPlaneMMC(2, features="spectral", init="graph", random_state=0).fit(X)
+    assert accuracy(model.labels_, inner.astype(int)) == 1.0
+
+
 # ---------------------------------------------------------------------------------- the command line and reports
 
 
