@@ -203,20 +203,18 @@ def written(out: Path) -> dict[str, Any]:
 
 
 class Command:
-    """A `dmmc` process, the leader of its own group as one started from a terminal is.
+    """A `dmmc` process (see `fault_cli`), the leader of its own group as one started from a terminal is.
 
     Parameters
     ----------
     arguments : of the command line
     pause : seconds after each pass
-    plain : as users start it, without pauses and with blocks of the usual size
     settings : environment
     """
 
-    def __init__(self, *arguments: object, pause: float = 0.0, plain: bool = False, **settings: str) -> None:
-        before = ["-m", "dmmc"] if plain else [str(HERE / "fault_cli.py")]
+    def __init__(self, *arguments: object, pause: float = 0.0, **settings: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, *before, *map(str, arguments)],
+            [sys.executable, str(HERE / "fault_cli.py"), *map(str, arguments)],
             env={**os.environ, **QUIET, "PAUSE": str(pause), **settings},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
