@@ -148,7 +148,7 @@ def test_when_all_workers_die_the_fit_ends_with_3_and_goes_on_with_others(
     ("scheduler", "words"),
     [
         ("tcp://127.0.0.1:9", "no scheduler let us in at tcp://127.0.0.1:9 within 2 s (dmmc.wait.connect)"),
-        ("never.json", "there is no scheduler file never.json after 2 s (dmmc.wait.connect)"),
+        ("never.json", "there is no scheduler file never.json that names an address after 2 s (dmmc.wait.connect)"),
     ],
 )
 def test_a_scheduler_that_is_not_there_is_3_within_the_limit(
