@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from multiprocessing import resource_tracker
@@ -358,6 +359,8 @@ def connect(
 
 def _client(where: Any, security: Security | None, limits: Limits) -> Client:
     try:
+        if isinstance(where, str):
+            _knock(where, security, limits.connect)
         return Client(where, security=security, timeout=limits.connect, set_as_default=False)
     except (TimeoutError, OSError) as error:
         what = str(error) or type(error).__name__
@@ -367,6 +370,19 @@ def _client(where: Any, security: Security | None, limits: Limits) -> Client:
         ) from error
     except (TypeError, ValueError) as error:
         raise InputError(f"{where} cannot be used as a scheduler: {error}") from error
+
+
+def _knock(address: str, security: Security | None, seconds: float) -> None:
+    """See whether a scheduler lets us in before a Client is built: a half-built one can lock up the next."""
+
+    async def knock() -> None:
+        options = (security or Security()).get_connection_args("client")
+        comm = await distributed.comm.connect(address, timeout=seconds, **options)
+        await comm.close()
+
+    # on a thread of its own, as this one may have a loop already (in a notebook it does)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, knock()).result()
 
 
 def _close(client: Client) -> None:
