@@ -83,7 +83,9 @@ class Grid:
         self._client: Client | None = None
         self._port = port
         self.scheduler = self._begin(
-            "scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard", "--scheduler-file", self.file
+            "scheduler",
+            *("--host", "127.0.0.1", "--port", port, "--no-dashboard", "--scheduler-file", self.file),
+            *("--idle-timeout", "20min"),  # should these tests be killed, their clusters end by themselves
         )
         until(self.file.exists, "a scheduler file")
 
