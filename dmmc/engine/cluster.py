@@ -2,7 +2,7 @@
 
 `distributed` waits for ever when no worker is left, when a worker stands still, or for a scheduler file that never
 comes; here each of them ends in `ClusterLost` with a sentence that says what to do. The limits are settings of Dask
-(`dmmc.wait.workers` and so on, in a file or as `DASK_DMMC__WAIT__WORKERS=5min`).
+(`dmmc.wait.workers` and so on, in a file or as `DASK_DMMC__WAIT__WORKERS=5m`).
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Limits(NamedTuple):
             given = dask.config.get(f"dmmc.wait.{name}", default)
             try:
                 found[name] = float(dask.utils.parse_timedelta(given, default="s"))
-            except (KeyError, TypeError, ValueError) as error:
-                raise InputError(f"dmmc.wait.{name} is {given!r}; a time such as '90s' or '5min' is wanted.") from error
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise InputError(f"dmmc.wait.{name} is {given!r}; a time such as '90s' or '5m' is wanted.") from error
         return cls(**found)
 
 

@@ -85,7 +85,7 @@ class Grid:
         self.scheduler = self._begin(
             "scheduler",
             *("--host", "127.0.0.1", "--port", port, "--no-dashboard", "--scheduler-file", self.file),
-            *("--idle-timeout", "20min"),  # should these tests be killed, their clusters end by themselves
+            *("--idle-timeout", "20m"),  # should these tests be killed, their clusters end by themselves
         )
         until(self.file.exists, "a scheduler file")
 

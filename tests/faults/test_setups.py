@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask
 import pytest
 from fault_tools import HERE, REPO, Grid, bits, blobs
 
 import dmmc
+from dmmc.engine.cluster import Limits
 from dmmc.errors import InputError
 
 pytestmark = pytest.mark.timeout(120)
@@ -128,3 +130,19 @@ def test_a_cluster_is_found_by_its_file_its_address_or_its_client(steady: Grid, 
     for scheduler in (steady.file, str(steady.file), steady.address, steady.client):
         assert bits(dmmc.fit(source, 2, scheduler=scheduler)) == wanted
     assert steady.client.status == "running", "a client that was given is not closed"
+
+
+# ----------------------------------------------------------------------------------------------------------- limits
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("90s", 90.0), ("5m", 300.0), ("2h", 7200.0), (45, 45.0)])
+def test_limits_are_set_in_the_words_of_dask(given: Any, seconds: float) -> None:
+    with dask.config.set({"dmmc.wait.workers": given}):
+        assert Limits.set().workers == seconds
+
+
+@pytest.mark.parametrize("given", ["5min", "soon", None, [1]])
+def test_a_limit_that_is_no_time_is_refused_with_examples_that_are(given: Any) -> None:
+    with dask.config.set({"dmmc.wait.stuck": given}), pytest.raises(InputError) as error:
+        Limits.set()
+    assert str(error.value) == f"dmmc.wait.stuck is {given!r}; a time such as '90s' or '5m' is wanted."
