@@ -72,10 +72,14 @@ class Checkpoints:
         self._written: set[str] = set()
         if out.resumed:
             self._found, arrays = checkpoint.read(out.checkpoint, KIND)
+            has_state = "state" in arrays
             self._data: NDArray[Any] = arrays.pop("state", np.zeros(0))
             self._phases = arrays
             self._written = set(arrays)
-            if not all(isinstance(self._found.get(part), dict) for part in ("asked", "data", "versions")):
+            searching = self._found.get("search") is not None
+            if searching != has_state or not all(
+                isinstance(self._found.get(part), dict) for part in ("asked", "data", "versions")
+            ):
                 raise InputError(f"{self._name} is damaged: it does not say what it is a checkpoint of.")
 
     def __enter__(self) -> Self:
