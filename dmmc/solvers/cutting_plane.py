@@ -127,9 +127,17 @@ class CuttingPlane:
         requests = []
         for run in runs:
             at, planes = self.problem.geometry.raw(run.at.W, run.at.b, run.at.price), run.planes
+            moving = planes.size if run.relabel else 0  # planes that do not move need not travel
             requests.append(
                 Request(
-                    run.number, at, run.labelling, run.relabel, planes.points, planes.offsets, run.inside, planes.prices
+                    run.number,
+                    at,
+                    run.labelling,
+                    run.relabel,
+                    planes.points[:moving],
+                    planes.offsets[:moving],
+                    run.inside,
+                    planes.prices[:moving],
                 )
             )
         answers: tuple[Answer, ...] = self.oracle(
