@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import dask
 import numpy as np
 import zarr
 from distributed import Client, LocalCluster
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 import dmmc
 from dmmc import datasets
+from dmmc.engine.cluster import UNWATCHED
 
 Array = NDArray[Any]
 Part = Callable[[int, int], Array]
@@ -27,15 +29,19 @@ CONTRAST, NOISE = 12, 128
 
 @contextmanager
 def local_client(workers: int, memory_limit: str | int = 0) -> Iterator[Client]:
-    """A client of so many worker processes of one thread each, under nannies; 0 is no memory limit."""
-    cluster = LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        memory_limit=memory_limit,
-        silence_logs=50,
-    )
+    """A client of so many worker processes of one thread each, under nannies; 0 is no memory limit.
+
+    Settings are those of dmmc's own local workers, without Dask's profiler.
+    """
+    with dask.config.set(UNWATCHED):
+        cluster = LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            memory_limit=memory_limit,
+            silence_logs=50,
+        )
     with cluster, Client(cluster) as client:
         yield client
 

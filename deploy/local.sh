@@ -75,6 +75,9 @@ trap stop INT TERM HUP
 work=$(mktemp -d "${TMPDIR:-/tmp}/dmmc-local.XXXXXX")
 logs=${LOGS:-$work}
 export DASK_TEMPORARY_DIRECTORY=$work # what Dask puts aside goes away too
+# Dask's profiler of workers takes up to a fifth of a pass
+export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=${DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED:-False}
+export DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL=${DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL:-500ms}
 if [ -z "$source" ]; then
   source=$work/digits.zarr
   options+=(--overwrite) # the example's own result

@@ -196,7 +196,8 @@ def fit(
             from dmmc.engine.cluster import connect
 
             watch({"phase": "connect"})
-            cluster = stack.enter_context(connect(scheduler, workers, security, dashboard=dashboard))
+            profile = performance_report is not None
+            cluster = stack.enter_context(connect(scheduler, workers, security, dashboard=dashboard, profile=profile))
             stack.enter_context(cluster.performance_report(performance_report))
         watch({"phase": "read"})
         dataset = _opened(source, component, n_jobs, cluster)

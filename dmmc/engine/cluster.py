@@ -35,6 +35,9 @@ SAME = ("dmmc", "numpy", "scipy", "numba", "zarr", "distributed")
 """Packages that must have one version everywhere: they decide the bits, or how tasks travel."""
 NO_ANSWER = (TimeoutError, OSError, asyncio.CancelledError, distributed.CancelledError)
 """How a question ends whose answer was lost on the way."""
+UNWATCHED = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "500ms"}
+"""Dask's settings for workers that nobody looks at: the statistical profiler and the clock of the event loop take the
+processor away from the kernels some hundred times a second, a fifth of a pass where all cores are at work."""
 LARGE = 2**30
 """Bytes of a task below which Dask need not warn: parameters and rows travel inside tasks on purpose."""
 
@@ -324,7 +327,7 @@ class Cluster:
 
 @contextmanager
 def connect(
-    scheduler: Any = None, workers: int | None = None, security: Any = None, *, dashboard: bool = False
+    scheduler: Any = None, workers: int | None = None, security: Any = None, *, dashboard: bool = False, profile: bool = False
 ) -> Iterator[Cluster]:
     """A cluster to work on: somebody's, or one of our own that ends with the context.
 
@@ -334,6 +337,7 @@ def connect(
     workers : number of local worker processes to start instead
     security : distributed.Security, or a mapping with `ca`, `cert` and `key`, files of TLS certificates
     dashboard : for local workers, show Dask's dashboard (on this machine only)
+    profile : for local workers, let Dask's profiler run even without its dashboard
     """
     limits = Limits.set()
     with ExitStack() as stack:
@@ -346,7 +350,7 @@ def connect(
         else:
             where: Any = None
             if workers is not None:
-                where = stack.enter_context(_local_cluster(workers, dashboard))
+                where = stack.enter_context(_local_cluster(workers, dashboard, profile))
             else:
                 where = _address(scheduler, limits)
             client = _client(where, _security(security, where), limits)
@@ -444,11 +448,13 @@ def _security(given: Any, where: Any) -> Security | None:
 
 
 @contextmanager
-def _local_cluster(workers: Any, dashboard: bool) -> Iterator[LocalCluster]:
+def _local_cluster(workers: Any, dashboard: bool, profile: bool) -> Iterator[LocalCluster]:
     """Worker processes of our own, on this machine, reachable from nowhere else."""
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise InputError(f"workers is {workers!r}; a number of processes of at least 1 is wanted.")
-    settings = {"distributed.scheduler.worker-ttl": "60s", "distributed.worker.daemon": True}
+    settings: dict[str, Any] = {"distributed.scheduler.worker-ttl": "60s", "distributed.worker.daemon": True}
+    if not (dashboard or profile):
+        settings.update(UNWATCHED)
     with dask.config.set(settings), _without_main(), _deaf_loop() as loop:
         cluster = LocalCluster(
             loop=loop,
