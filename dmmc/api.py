@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dmmc import checkpoint, result
+from dmmc import checkpoint, estimators, result
 from dmmc.data import Rows, open_dataset
 from dmmc.engine import Engine, Local
 from dmmc.errors import ClusteringWarning, InputError
-from dmmc.estimators import CuttingPlaneMMC
 from dmmc.estimators.checks import seed_of
+from dmmc.estimators.fitting import MarginClusterer
 from dmmc.features import maps
+from dmmc.methods import METHODS
 from dmmc.output import Out
 from dmmc.result import UNFINISHED, check_image_shape
 from dmmc.resume import Checkpoints, asked
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 Progress = Callable[[dict[str, Any]], Any]
-
-METHODS: dict[str, type[CuttingPlaneMMC]] = {"auto": CuttingPlaneMMC, "cpmmc": CuttingPlaneMMC}
-"""`auto` is `cpmmc` until there is more to choose from."""
 
 
 class Run:
@@ -51,7 +49,7 @@ class Run:
     info : what `run.json` holds: parameters, versions, data, timings, warnings
     """
 
-    def __init__(self, model: CuttingPlaneMMC, dataset: Rows, info: dict[str, Any]) -> None:
+    def __init__(self, model: MarginClusterer, dataset: Rows, info: dict[str, Any]) -> None:
         self.model = model
         self.info = info
         self._dataset = dataset
@@ -248,7 +246,7 @@ def fit(
     return run
 
 
-def load(path: str | Path) -> CuttingPlaneMMC:
+def load(path: str | Path) -> MarginClusterer:
     """Read the model of a result folder; nothing in it is ever run as code.
 
     Parameters
@@ -265,12 +263,13 @@ def load(path: str | Path) -> CuttingPlaneMMC:
     if result.unfinished(folder):
         raise InputError(f"{path} {UNFINISHED}")
     content, arrays = checkpoint.read(folder / "model" if (folder / "model").is_dir() else folder, "model")
-    kinds = {cls.__name__: cls for cls in METHODS.values()}
+    kinds = sorted({method.estimator for method in METHODS.values()})
     kind = content.get("estimator")
     if not isinstance(kind, str) or kind not in kinds:
         raise InputError(f"{path} holds a model of kind {kind!r}; this version knows {', '.join(kinds)}.")
     _check_content(content, arrays, str(path))
-    return kinds[kind].from_arrays(content, arrays, str(path))
+    model: MarginClusterer = getattr(estimators, kind).from_arrays(content, arrays, str(path))
+    return model
 
 
 def _check_content(content: Mapping[str, Any], arrays: Mapping[str, Array], name: str) -> None:
@@ -334,22 +333,25 @@ def _noted_shape(source: Any, component: str | None, n_features: int) -> tuple[i
     return tuple(shape) if whole and min(shape) > 0 and math.prod(shape) == n_features else None
 
 
-def _model(method: Any, n_clusters: int, params: Mapping[str, Any]) -> CuttingPlaneMMC:
+def _model(method: Any, n_clusters: int, params: Mapping[str, Any]) -> MarginClusterer:
     if not isinstance(method, str) or method not in METHODS:
         raise InputError(f"method is {method!r}; this version has {', '.join(METHODS)}.")
-    known = METHODS[method]().get_params()
-    unknown = sorted(set(params) - set(known))
+    cls = getattr(estimators, METHODS[method].estimator)
+    fixed = METHODS[method].params
+    known = set(cls().get_params()) - set(fixed)
+    unknown = sorted(set(params) - known)
     if unknown:
         raise InputError(
             f"{unknown[0]!r} is not a parameter of method {method!r}; it takes {', '.join(sorted(known))}."
         )
-    return METHODS[method](n_clusters, **params)
+    model: MarginClusterer = cls(n_clusters, **fixed, **params)
+    return model
 
 
 class _Watch:
     """Hears of each phase and each pass of a fit: takes the time, writes the history, tells the user."""
 
-    def __init__(self, folder: Out | None, progress: Progress | None, model: CuttingPlaneMMC) -> None:
+    def __init__(self, folder: Out | None, progress: Progress | None, model: MarginClusterer) -> None:
         self.n_rows = 0
         self._folder = folder
         self._progress = progress

@@ -24,13 +24,8 @@ import click
 
 from dmmc import __version__
 from dmmc.errors import ClusteringWarning, ClusterLost, InputError
+from dmmc.methods import METHODS
 from dmmc.progress import Progress
-
-METHODS = {
-    "auto": "chooses for you; in this version it is cpmmc",
-    "cpmmc": "CuttingPlaneMMC: maximum margin clustering by cutting planes, 2 to 100 clusters",
-}
-
 
 PATIENCE = 10.0
 """Seconds in which a second interrupt is taken for the first."""
@@ -425,8 +420,8 @@ def report(out: Path, image_shape: str | None) -> None:
 @cli.command()
 def methods() -> None:
     """The methods of this version, one line each."""
-    for name, words in METHODS.items():
-        click.echo(f"{name:8s}{words}")
+    for name, method in METHODS.items():
+        click.echo(f"{name:14s}{method.words}")
 
 
 @cli.command()

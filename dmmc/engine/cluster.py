@@ -327,7 +327,12 @@ class Cluster:
 
 @contextmanager
 def connect(
-    scheduler: Any = None, workers: int | None = None, security: Any = None, *, dashboard: bool = False, profile: bool = False
+    scheduler: Any = None,
+    workers: int | None = None,
+    security: Any = None,
+    *,
+    dashboard: bool = False,
+    profile: bool = False,
 ) -> Iterator[Cluster]:
     """A cluster to work on: somebody's, or one of our own that ends with the context.
 

@@ -1,44 +1,29 @@
-"""What all estimators share: sources opened, labels predicted by hyperplanes, models as plain arrays."""
+"""A fitted model: labels predicted by hyperplanes, on threads or by a cluster's workers, and models as plain arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
-from dmmc import passes, start
-from dmmc.data import Block, Dataset, Rows, Stored, open_dataset
-from dmmc.engine import Engine, Local, count_jobs
+from dmmc import passes
+from dmmc.data import Dataset, Rows, open_dataset
+from dmmc.engine import Local
 from dmmc.errors import InputError
-from dmmc.estimators import checks, lazy, remote
+from dmmc.estimators import lazy, remote
 from dmmc.features import maps
-from dmmc.features.build import Ask, Built, build
 from dmmc.features.maps import Map
-from dmmc.geometry import Geometry, measure
 from dmmc.label_files import read_labels, write_arrays
 from dmmc.passes import Hyperplanes
-from dmmc.solvers.base import Callback, Keeper
 from dmmc.sources.numbers import is_dask_array
 
 Array = NDArray[Any]
-
-MAX_CLUSTERS = 100
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Driver linear algebra on one thread: the same bits whatever the machine does."""
-    with threadpool_limits(1, user_api="blas"):
-        yield
 
 
 class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -60,11 +45,6 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     n_neighbors: int
     map_: Map | None = None
     merge_tree_: Array | None = None
-    _notes: dict[str, Any]
-    _standardised: bool
-    _listener: Callback | None = None
-    _engine: Engine | None = None
-    _keeper: Keeper | None = None
 
     def check_parameters(self) -> None:
         """Refuse a parameter in one sentence."""
@@ -76,102 +56,6 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
-    # ------------------------------------------------------------------------------------------------ fitting
-
-    def on(self, engine: Engine | None) -> None:
-        """Let the next fit run on this engine, whose rows it is then given; whoever made it closes it."""
-        self._engine = engine
-
-    @contextmanager
-    def _working(self, dataset: Rows) -> Iterator[Engine]:
-        """The engine of a fit, with these rows: the one it was told to use, or threads of its own."""
-        if self._engine is not None:
-            self._engine.use(dataset)
-            yield self._engine
-            return
-        with Local(open_dataset(dataset), self.n_jobs) as engine:
-            yield engine
-
-    @contextmanager
-    def _with_features(self, engine: Engine, geometry: Geometry, seed: int) -> Iterator[tuple[Engine, Geometry]]:
-        """Where a search takes place: over the rows as they are, or over features of them; with a graph start's labels.
-
-        Sets `map_` (None for raw rows), and `merge_tree_` where groups were joined along the graph.
-        """
-        self.map_, self.merge_tree_, self._notes = None, None, {}
-        self._standardised = geometry.standardised
-        starts = isinstance(self.init, str) and self.init == "graph"
-        if self.features == "raw" and not starts:
-            yield engine, geometry
-            return
-        ask = Ask(self.features, self.n_clusters, self.n_neighbors, seed, count_jobs(self.n_jobs), starts)
-
-        def remember(phase: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
-            self._phase(phase)
-            return make() if self._keeper is None else self._keeper.remember(geometry.fingerprint, phase, make)
-
-        built = build(ask, engine.dataset, engine.run, engine.rows, geometry, remember)
-        self.map_, self._notes = built.row_map, built.notes
-        labels = None
-        if starts:
-            joined = remember("join", lambda: self._joined(engine, built, seed))
-            labels, self.merge_tree_ = joined["labels"], joined["tree"]
-        if built.row_map is None:
-            engine.use(engine.dataset.with_columns(given=labels))
-            yield engine, geometry
-            return
-        assert built.rows is not None
-        named = replace(open_dataset(built.rows), name=f"{self.features} features of {engine.dataset.name}")
-        whole = named.with_columns(engine.dataset.weight, engine.dataset.given if labels is None else labels)
-        with engine.over(whole) as inner:
-            its_geometry, limited = measure(inner.dataset, inner.rows, "none")
-            if limited is not inner.dataset:
-                inner.use(limited)
-            yield inner, replace(its_geometry, fingerprint=geometry.fingerprint)
-
-    def _joined(self, engine: Engine, built: Built, seed: int) -> dict[str, Array]:
-        """Labels of a graph start, and the tree of its groups."""
-        assert built.spectral is not None
-        with engine.over(open_dataset(built.spectral)) as grouping:
-            geometry, _ = measure(grouping.dataset, grouping.rows, "none")
-            return start.by_graph(grouping.dataset, grouping, geometry, built.graph, self.n_clusters, seed)._asdict()
-
-    def _open(self, source: Any, component: str | None, sample_weight: ArrayLike | None) -> Rows:
-        """The training rows with their weights; sets `n_features_in_` and, for frames, `feature_names_in_`."""
-        dataset = source if self._engine is not None else open_dataset(source, component, self.n_jobs)
-        if hasattr(source, "columns"):
-            validate_data(self, source, skip_check_array=True)
-        elif isinstance(source, Dataset | Stored) and source.feature_names is not None:
-            self.feature_names_in_ = np.array(source.feature_names, object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self.n_features_in_ = dataset.n_features
-        if dataset.n_rows < self.n_clusters:
-            raise InputError(
-                f"{dataset.name} has {dataset.n_rows} sample(s), fewer than n_clusters={self.n_clusters}; "
-                "at least one row a cluster is wanted."
-            )
-        return checks.weighted(dataset, sample_weight)
-
-    def _settle(self, planes: Hyperplanes, engine: Engine) -> None:
-        """Fold prices into the biases, number the clusters by size, and label the training rows by `predict`'s rule."""
-        k = max(len(planes.W), 2)
-        found = list(engine.rows(_labels_and_ties, planes))
-        labels = np.concatenate([block for block, _ in found])
-        order = by_size(labels, k)
-        bias = planes.b + planes.price
-        if len(planes.W) == 1:
-            sign = 1.0 if order[0] == 0 else -1.0
-            self.coef_, self.intercept_ = sign * planes.W, sign * bias
-        else:
-            self.coef_, self.intercept_ = planes.W[order], bias[order]
-        if any(ties for _, ties in found):
-            # a tie goes to the lowest number, so new numbers may give the row to another cluster
-            found = list(engine.rows(_labels_and_ties, self.hyperplanes()))
-            self.labels_ = np.concatenate([block for block, _ in found]).astype(np.int32)
-        else:
-            self.labels_ = np.argsort(order).astype(np.int32)[labels]
-
     def hyperplanes(self) -> Hyperplanes:
         """The fitted hyperplanes, in the coordinates of the raw rows, or of the features made of them."""
         return Hyperplanes(self.coef_, self.intercept_, np.zeros_like(self.intercept_))
@@ -179,14 +63,6 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def decision(self) -> tuple[Map | None, Hyperplanes]:
         """All that decides about a row: what is made of it, and the hyperplanes."""
         return self.map_, self.hyperplanes()
-
-    def watch(self, listener: Callback | None, keeper: Keeper | None = None) -> None:
-        """Tell `listener` when a phase of the next fit begins, and about each pass; let `keeper` save its search."""
-        self._listener, self._keeper = listener, keeper
-
-    def _phase(self, name: str) -> None:
-        if self._listener is not None:
-            self._listener({"phase": name})
 
     # ------------------------------------------------------------------------------------------ to and from files
 
@@ -371,19 +247,3 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                         f"{dataset.name} has {given!r} as feature {column}, where the model was fitted with "
                         f"{wanted!r}: the same features in the same order are wanted."
                     )
-
-
-def _labels_and_ties(block: Block, planes: Hyperplanes) -> tuple[Array, int]:
-    """Labels of a block, and how many rows have two equal largest scores."""
-    f = passes.scores(block, planes)
-    top = np.partition(f, -2, axis=1)[:, -2:] if f.shape[1] > 1 else np.hstack([f, np.zeros_like(f)])
-    return passes.largest(f), int(np.count_nonzero(top[:, 0] == top[:, 1]))
-
-
-def by_size(labels: Array, k: int) -> Array:
-    """Labels from the largest cluster to the smallest; of equal ones, the one whose first row comes first."""
-    counts = np.bincount(labels, minlength=k)
-    first = np.full(k, len(labels))
-    present, where = np.unique(labels, return_index=True)
-    first[present] = where
-    return np.lexsort((first, -counts))

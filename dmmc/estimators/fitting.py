@@ -1,0 +1,383 @@
+"""What all searches share: parameters, rows opened and measured, features made, a solver driven, labels settled."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
+from threadpoolctl import threadpool_limits
+
+from dmmc import passes, start
+from dmmc.data import Block, Dataset, Rows, Stored, open_dataset
+from dmmc.engine import Engine, Local, count_jobs
+from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError, warn
+from dmmc.estimators import checks
+from dmmc.estimators.base import LinearClusterer
+from dmmc.estimators.checks import ABOVE_0, choice, number
+from dmmc.features.build import FEATURES, Ask, Built, build
+from dmmc.geometry import Geometry, measure
+from dmmc.passes import Hyperplanes
+from dmmc.solvers.base import Callback, Keeper, drive
+
+Array = NDArray[Any]
+
+MAX_CLUSTERS = 100
+INITS = ("k-means", "graph", "pca", "random")
+BALANCE = 0.03
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Driver linear algebra on one thread: the same bits whatever the machine does."""
+    with threadpool_limits(1, user_api="blas"):
+        yield
+
+
+class MarginClusterer(LinearClusterer):
+    """An estimator that searches: a subclass says how (`_search`), what it is called, and checks its own parameters.
+
+    Its constructor takes at least `n_clusters, balance, min_size, max_size, epsilon, max_iter, init, n_init, scale,
+    features, n_neighbors, random_state, n_jobs, max_seconds, callbacks`.
+    """
+
+    inits: ClassVar[Sequence[str]] = INITS
+    balance: float | str
+    min_size: float
+    max_size: float | None
+    epsilon: float
+    max_iter: int
+    n_init: int | str
+    scale: str
+    random_state: Any
+    max_seconds: float | None
+    callbacks: Callback | Sequence[Callback] | None
+    _notes: dict[str, Any]
+    _standardised: bool
+    _listener: Callback | None = None
+    _engine: Engine | None = None
+    _keeper: Keeper | None = None
+
+    @property
+    def method(self) -> str:
+        """What `dmmc.fit` calls it."""
+        raise NotImplementedError
+
+    def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
+        """Find the hyperplanes over the engine's rows, and set what a fit sets (`_found`, `_settle`)."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------------ fitting
+
+    def fit(
+        self, X: Any, y: object = None, sample_weight: ArrayLike | None = None, *, component: str | None = None
+    ) -> Self:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : numpy array, scipy sparse, frame, dask array, zarr array or group, or path of a zarr store
+        y : ignored
+        sample_weight : how much each row counts
+        component : path inside the store, for a zarr store
+        """
+        began = time.perf_counter()
+        self.check_parameters()
+        seed = checks.seed_of(self.random_state)
+        dataset = checks.labelled(self._open(X, component, sample_weight), self.init, self.n_clusters, self.inits)
+        if self.n_clusters == 1:
+            self._do_not_search(dataset, seed)
+            return self
+        with one_blas_thread(), self._working(dataset) as engine:
+            self._phase("measure")
+            geometry, limited = measure(engine.dataset, engine.rows, self.scale)
+            if limited is not engine.dataset:
+                engine.use(limited)
+            with self._with_features(engine, geometry, seed) as (embedded, its_geometry):
+                self._search(embedded, its_geometry, seed, began)
+        return self
+
+    def _do_not_search(self, dataset: Rows, seed: int) -> None:
+        """One cluster is every row; scikit-learn asks its clusterers to take it."""
+        self.coef_, self.intercept_ = np.zeros((1, dataset.n_features)), np.array([-1.0])
+        self.map_ = self.merge_tree_ = None
+        self.labels_ = np.concatenate([np.zeros(len(f), np.int32) for f in self._decisions(dataset, None)])
+        self.objective_, self.gap_, self.n_iter_, self.history_ = 0.0, 0.0, 0, []
+        self.choices_ = {"method": self.method, "random_state": seed, "ended": "converged"}
+        warn("n_clusters is 1, so all rows are in one cluster and nothing was searched.", ClusteringWarning)
+
+    def _driven(
+        self, solver: Any, begin: Callable[[], Any], geometry: Geometry, began: float
+    ) -> tuple[Any, list[dict[str, Any]], str]:
+        """Drive a solver from where an earlier run of the same fit stopped, or from where it begins.
+
+        Parameters
+        ----------
+        solver : has `types`, `whole`, `step`, `done` and `report`
+        begin : makes the first state; a phase of its own
+        geometry : of the rows
+        began : when the fit did
+        """
+        found = None if self._keeper is None else self._keeper.found(geometry.fingerprint, solver.types, solver.whole)
+        if found is None:
+            self._phase("start")
+            found = begin(), []
+        self._phase("search")
+        return drive(
+            solver,
+            found[0],
+            max_iter=int(self.max_iter),
+            max_seconds=None if self.max_seconds is None else self.max_seconds - (time.perf_counter() - began),
+            callbacks=self._callbacks(),
+            history=found[1],
+            keeper=self._keeper,
+        )
+
+    def _found(
+        self,
+        geometry: Geometry,
+        seed: int,
+        history: list[dict[str, Any]],
+        objective: float,
+        gap: float,
+        why: str,
+        **choices: Any,
+    ) -> None:
+        """Set what a search has found and chosen, but for the hyperplanes (`_settle`)."""
+        self.objective_, self.gap_, self.n_iter_, self.history_ = objective, gap, len(history), history
+        self.choices_ = {
+            "method": self.method,
+            **choices,
+            "features": self.features,
+            **self._notes,
+            "standardised": self._standardised,
+            "random_state": seed,
+            "fingerprint": geometry.fingerprint,
+            "ended": why,
+        }
+
+    def on(self, engine: Engine | None) -> None:
+        """Let the next fit run on this engine, whose rows it is then given; whoever made it closes it."""
+        self._engine = engine
+
+    @contextmanager
+    def _working(self, dataset: Rows) -> Iterator[Engine]:
+        """The engine of a fit, with these rows: the one it was told to use, or threads of its own."""
+        if self._engine is not None:
+            self._engine.use(dataset)
+            yield self._engine
+            return
+        with Local(open_dataset(dataset), self.n_jobs) as engine:
+            yield engine
+
+    @contextmanager
+    def _with_features(self, engine: Engine, geometry: Geometry, seed: int) -> Iterator[tuple[Engine, Geometry]]:
+        """Where a search takes place: over the rows as they are, or over features of them; with a graph start's labels.
+
+        Sets `map_` (None for raw rows), and `merge_tree_` where groups were joined along the graph.
+        """
+        self.map_, self.merge_tree_, self._notes = None, None, {}
+        self._standardised = geometry.standardised
+        starts = isinstance(self.init, str) and self.init == "graph"
+        if self.features == "raw" and not starts:
+            yield engine, geometry
+            return
+        ask = Ask(self.features, self.n_clusters, self.n_neighbors, seed, count_jobs(self.n_jobs), starts)
+
+        def remember(phase: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
+            self._phase(phase)
+            return make() if self._keeper is None else self._keeper.remember(geometry.fingerprint, phase, make)
+
+        built = build(ask, engine.dataset, engine.run, engine.rows, geometry, remember)
+        self.map_, self._notes = built.row_map, built.notes
+        labels = None
+        if starts:
+            joined = remember("join", lambda: self._joined(engine, built, seed))
+            labels, self.merge_tree_ = joined["labels"], joined["tree"]
+        if built.row_map is None:
+            engine.use(engine.dataset.with_columns(given=labels))
+            yield engine, geometry
+            return
+        assert built.rows is not None
+        named = replace(open_dataset(built.rows), name=f"{self.features} features of {engine.dataset.name}")
+        whole = named.with_columns(engine.dataset.weight, engine.dataset.given if labels is None else labels)
+        with engine.over(whole) as inner:
+            its_geometry, limited = measure(inner.dataset, inner.rows, "none")
+            if limited is not inner.dataset:
+                inner.use(limited)
+            yield inner, replace(its_geometry, fingerprint=geometry.fingerprint)
+
+    def _joined(self, engine: Engine, built: Built, seed: int) -> dict[str, Array]:
+        """Labels of a graph start, and the tree of its groups."""
+        assert built.spectral is not None
+        with engine.over(open_dataset(built.spectral)) as grouping:
+            geometry, _ = measure(grouping.dataset, grouping.rows, "none")
+            return start.by_graph(grouping.dataset, grouping, geometry, built.graph, self.n_clusters, seed)._asdict()
+
+    def _open(self, source: Any, component: str | None, sample_weight: ArrayLike | None) -> Rows:
+        """The training rows with their weights; sets `n_features_in_` and, for frames, `feature_names_in_`."""
+        dataset = source if self._engine is not None else open_dataset(source, component, self.n_jobs)
+        if hasattr(source, "columns"):
+            validate_data(self, source, skip_check_array=True)
+        elif isinstance(source, Dataset | Stored) and source.feature_names is not None:
+            self.feature_names_in_ = np.array(source.feature_names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.n_features_in_ = dataset.n_features
+        if dataset.n_rows < self.n_clusters:
+            raise InputError(
+                f"{dataset.name} has {dataset.n_rows} sample(s), fewer than n_clusters={self.n_clusters}; "
+                "at least one row a cluster is wanted."
+            )
+        return checks.weighted(dataset, sample_weight)
+
+    def _settle(self, planes: Hyperplanes, engine: Engine) -> None:
+        """Fold prices into the biases, number the clusters by size, and label the training rows by `predict`'s rule."""
+        k = max(len(planes.W), 2)
+        found = list(engine.rows(_labels_and_ties, planes))
+        labels = np.concatenate([block for block, _ in found])
+        order = by_size(labels, k)
+        bias = planes.b + planes.price
+        if len(planes.W) == 1:
+            sign = 1.0 if order[0] == 0 else -1.0
+            self.coef_, self.intercept_ = sign * planes.W, sign * bias
+        else:
+            self.coef_, self.intercept_ = planes.W[order], bias[order]
+        if any(ties for _, ties in found):
+            # a tie goes to the lowest number, so new numbers may give the row to another cluster
+            found = list(engine.rows(_labels_and_ties, self.hyperplanes()))
+            self.labels_ = np.concatenate([block for block, _ in found]).astype(np.int32)
+        else:
+            self.labels_ = np.argsort(order).astype(np.int32)[labels]
+
+    def watch(self, listener: Callback | None, keeper: Keeper | None = None) -> None:
+        """Tell `listener` when a phase of the next fit begins, and about each pass; let `keeper` save its search."""
+        self._listener, self._keeper = listener, keeper
+
+    def _phase(self, name: str) -> None:
+        if self._listener is not None:
+            self._listener({"phase": name})
+
+    # ------------------------------------------------------------------------------------------------ parameters
+
+    @property
+    def _init(self) -> str:
+        """Name of the start; given labels are "labels"."""
+        return self.init if isinstance(self.init, str) else "labels"
+
+    def _balance(self, dataset: Rows) -> float:
+        """0.03; more where a graph start has found two clusters of uneven size, lest the search makes them even."""
+        if not isinstance(self.balance, str):
+            return float(self.balance)
+        given = dataset.given
+        if self.n_clusters != 2 or given is None or self._init != "graph":
+            return BALANCE
+        share = float(np.average(given, weights=dataset.weight))
+        return min(BALANCE + abs(2.0 * share - 1.0), 0.9)
+
+    def _bounds(self, n: int) -> tuple[float, float]:
+        """Least and largest share of a cluster, in whole rows: at least one where there is a bound."""
+        each = n / self.n_clusters
+        lowest = max(1, math.floor(self.min_size * each + 1e-9)) / n if self.min_size > 0 else 0.0
+        return lowest, 1.0 if self.max_size is None else min(1.0, math.ceil(self.max_size * each - 1e-9) / n)
+
+    def _starts(self) -> int:
+        """Restarts."""
+        if self._init in ("labels", "graph", "pca"):
+            return 1  # there is only one such start
+        if not isinstance(self.n_init, str):
+            return int(self.n_init)
+        return 10 if self._init == "random" else 1
+
+    def _labellings(self, engine: Engine, geometry: Geometry, seed: int) -> list[passes.Labelling]:
+        """Labels to start from, one labelling a restart."""
+        init = "labels" if self._init == "graph" else self._init
+        k, dataset = int(self.n_clusters), engine.dataset
+        return start.labellings(init, dataset, engine.run, geometry, k, self._starts(), seed)
+
+    def _callbacks(self) -> Sequence[Callback]:
+        heard = () if self._listener is None else (self._listener,)
+        if self.callbacks is None:
+            return heard
+        return (*heard, self.callbacks) if callable(self.callbacks) else (*heard, *self.callbacks)
+
+    def check_parameters(self) -> None:
+        """Refuse a parameter in one sentence."""
+        clusters = f"a whole number of clusters, 2 to {MAX_CLUSTERS},"
+        number("n_clusters", self.n_clusters, clusters, 1, MAX_CLUSTERS + 1, whole=True)
+        if not (isinstance(self.balance, str) and self.balance == "auto"):
+            below = 'a number of at least 0 and below 1 (at 1, w = 0 costs nothing), or "auto",'
+            number("balance", self.balance, below, 0.0, 1.0)
+        number("min_size", self.min_size, "a fraction of n / n_clusters from 0 to 1", 0.0, np.nextafter(1.0, 2.0))
+        if self.max_size is not None:
+            number("max_size", self.max_size, "None, or a multiple of n / n_clusters of at least 1,", 1.0, np.inf)
+        number("epsilon", self.epsilon, "a number above 0", ABOVE_0, np.inf)
+        number("max_iter", self.max_iter, "a whole number of at least 1", 1, np.inf, whole=True)
+        if isinstance(self.init, str):
+            choice("init", self.init, self.inits)
+        if not (isinstance(self.n_init, str) and self.n_init == "auto"):
+            number("n_init", self.n_init, 'a whole number of at least 1, or "auto",', 1, np.inf, whole=True)
+        choice("scale", self.scale, ("auto", "standard", "none"))
+        choice("features", self.features, FEATURES)
+        number("n_neighbors", self.n_neighbors, "a whole number from 2 to 200", 2, 201, whole=True)
+        count_jobs(self.n_jobs)
+        if self.max_seconds is not None:
+            number("max_seconds", self.max_seconds, "None, or a number of seconds above 0,", ABOVE_0, np.inf)
+        several = self.callbacks if isinstance(self.callbacks, Sequence) else (self.callbacks,)
+        if self.callbacks is not None and not all(callable(callback) for callback in several):
+            raise InputError(f"callbacks is {self.callbacks!r}; a callable or a sequence of callables is wanted.")
+
+    # ---------------------------------------------------------------------------------------------- what to say
+
+    def _tell_of_end(self, why: str) -> None:
+        """Warn where a search was stopped before its end."""
+        if why not in ("converged", "count bound"):
+            by = "the search stalled" if why == "stalled" else f"stopped by {why}={getattr(self, why)}"
+            gap = f" with a gap of {self.gap_:.3g}" if np.isfinite(self.gap_) else ""
+            warn(
+                f"{by} after {self.n_iter_} pass(es){gap} at objective {self.objective_:.4g}; "
+                "the best hyperplanes so far were kept.",
+                ConvergenceWarning,
+            )
+
+    def _tell_of_bound(self, why: str, folded: bool) -> None:
+        """Warn where a count bound is active."""
+        if folded or why == "count bound":
+            then = "the search ended there" if why == "count bound" else "the search went on within it"
+            more = ", and its price is folded into the biases" if folded else ""
+            warn(
+                f"a count bound (min_size={self.min_size}, max_size={self.max_size}) is active: cluster sizes "
+                f"{self._counts().tolist()}; {then}{more}.",
+                ClusteringWarning,
+            )
+
+    def _tell_of_empty(self) -> None:
+        """Warn where a cluster has no rows."""
+        k, present = self.n_clusters, np.count_nonzero(self._counts())
+        if present < k:
+            warn(f"only {present} of {k} clusters have rows; are there {k} distinct groups of rows?", ClusteringWarning)
+
+    def _counts(self) -> Array:
+        return np.bincount(self.labels_, minlength=self.n_clusters)
+
+
+def _labels_and_ties(block: Block, planes: Hyperplanes) -> tuple[Array, int]:
+    """Labels of a block, and how many rows have two equal largest scores."""
+    f = passes.scores(block, planes)
+    top = np.partition(f, -2, axis=1)[:, -2:] if f.shape[1] > 1 else np.hstack([f, np.zeros_like(f)])
+    return passes.largest(f), int(np.count_nonzero(top[:, 0] == top[:, 1]))
+
+
+def by_size(labels: Array, k: int) -> Array:
+    """Labels from the largest cluster to the smallest; of equal ones, the one whose first row comes first."""
+    counts = np.bincount(labels, minlength=k)
+    first = np.full(k, len(labels))
+    present, where = np.unique(labels, return_index=True)
+    first[present] = where
+    return np.lexsort((first, -counts))

@@ -1,0 +1,27 @@
+"""The methods by name: which estimator, with which of its parameters fixed. Importing this costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+
+class Method(NamedTuple):
+    """One name that `dmmc.fit` and `dmmc fit` know."""
+
+    estimator: str
+    """Its class in `dmmc.estimators`."""
+    words: str
+    """One line for `dmmc methods`."""
+    params: Mapping[str, Any] = MappingProxyType({})
+    """Parameters that the name fixes."""
+
+
+METHODS = {
+    "auto": Method("CuttingPlaneMMC", "chooses for you; in this version it is cpmmc"),
+    "cpmmc": Method(
+        "CuttingPlaneMMC", "CuttingPlaneMMC: maximum margin clustering by cutting planes, 2 to 100 clusters"
+    ),
+}
+"""`auto` is `cpmmc` until there is more to choose from."""
