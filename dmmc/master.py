@@ -5,6 +5,7 @@ It sees no data: planes come in as numbers (E4, E8); multipliers, biases and a c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ class Solved(NamedTuple):
     Attributes
     ----------
     multipliers : ndarray of shape (m,)
-        The weights of the planes, at least 0, in sum at most C; ``w = Z' multipliers``.
+        The weights of the planes, at least 0, in sum at most C (of each group: its own); ``w = Z' multipliers``.
     bias : ndarray of shape (P,)
         For P = 1 within the box; for P > 1 shifted so that its sum is 0, so ``|b_p - b_q| <= 2 box``.
     value : float
@@ -44,27 +45,34 @@ class Solved(NamedTuple):
 
 
 class _Scaled(NamedTuple):
-    """The dual (E6) divided by C, over mu = lam / C; the flat plane xi >= 0 is the last: sum mu = 1."""
+    """The dual (E6) divided by C, over mu = lam / C; the flat plane xi >= 0 is the last: sum mu = 1.
+
+    With groups, each group's mu is divided by its own budget; their flat planes are the last, one a group.
+    """
 
     curvature: Floats
     intercepts: Floats
     tilts: Floats
     box: float
+    groups: NDArray[np.int64]
 
 
 def solve(
     gram: ArrayLike,
     intercepts: ArrayLike,
     tilts: ArrayLike,
-    C: float,
+    C: float | Sequence[float],
     box: float,
     warm: ArrayLike | None = None,
     tolerance: float = 1e-6,
+    groups: ArrayLike | None = None,
 ) -> Solved:
     """Solve the master (E5) by its dual (E6), to a certified gap.
 
     ``min 1/2 |w|^2 + C xi`` subject to ``xi >= 0``, ``xi >= a_k - z_k.w - s_k.b``, ``|b_p| <= box`` has the
     dual ``max a.lam - 1/2 lam'G lam - box sum_p |sum_k lam_k s_kp|`` over ``lam >= 0, sum lam <= C``.
+    With several losses (MATH.md, section 6) each has a slack, a group of planes and a budget of its own:
+    ``sum_g C_g xi_g``, and ``sum lam <= C_g`` over each group.
 
     Parameters
     ----------
@@ -74,69 +82,88 @@ def solve(
         ``a``.
     tilts : array of shape (m, P)
         ``s``, the coefficients of the P biases. For P > 1 every row must sum to 0, as it does in (E8).
-    C : float
-        Weight of the loss, above 0.
+    C : float or a sequence
+        Weight of the loss, above 0; with groups, the weight of each, the first above 0.
     box : float
         Bound of the biases, at least 0: the balance beta of (E1) for P = 1, and beta / 2 for P > 1, where a
         shift of all biases is free and so ``|b_p - b_q| <= beta`` says the same as ``|b_p| <= beta / 2``.
     warm : array, optional
         Multipliers to start from. Planes beyond its length start at 0; the infeasible is clipped or scaled.
     tolerance : float
-        Done when ``value - lower_bound <= tolerance * C``.
+        Done when ``value - lower_bound <= tolerance * C`` (of the first group).
+    groups : array of shape (m,), optional
+        Which group each plane is of; all are of the first by default.
 
     Returns
     -------
     Solved
         If neither solver reaches the tolerance, the answer with the smaller certified gap; no exception.
     """
-    problem = _scaled(gram, intercepts, tilts, C, box)
+    budgets = np.array(C, np.float64).reshape(-1)
+    C = float(budgets[0])
+    problem = _scaled(gram, intercepts, tilts, budgets, box, groups)
     # a gap below this is made of rounding errors
     rounding = 1e-15 * float(np.abs(problem.intercepts).max() + problem.curvature.diagonal().max())
-    start = _start(warm, problem.intercepts.size - 1, C)
+    start = _start(warm, problem.groups, budgets)
     mu, bias, _ = ascend(*problem, start, max(0.99 * tolerance, rounding), _BUDGET)
-    best = _certified(problem, C, mu, bias, "smo")
+    best = _certified(problem, budgets, mu, bias, "smo")
     if not best.value - best.lower_bound <= max(tolerance, 2.0 * rounding) * C:
         second = _fallback(problem)
         if second is not None:
-            other = _certified(problem, C, *second, "piqp")
+            other = _certified(problem, budgets, *second, "piqp")
             if other.value - other.lower_bound < best.value - best.lower_bound:
                 best = other
     return best
 
 
-def _scaled(gram: ArrayLike, intercepts: ArrayLike, tilts: ArrayLike, C: float, box: float) -> _Scaled:
-    """Divide the dual by C and append the flat plane; fresh arrays, so numba compiles for one kind only."""
-    m, P = np.shape(tilts)
-    curvature, a, S = np.zeros((m + 1, m + 1)), np.zeros(m + 1), np.zeros((m + 1, P))
-    np.multiply(gram, C, out=curvature[:m, :m])
+def _scaled(
+    gram: ArrayLike, intercepts: ArrayLike, tilts: ArrayLike, C: ArrayLike, box: float, groups: ArrayLike | None = None
+) -> _Scaled:
+    """Divide the dual by C and append the flat planes; fresh arrays, so numba compiles for one kind only."""
+    budgets = np.array(C, np.float64).reshape(-1)
+    (m, P), count = np.shape(tilts), budgets.size
+    curvature, a, S = np.zeros((m + count, m + count)), np.zeros(m + count), np.zeros((m + count, P))
+    group = np.concatenate([np.zeros(m, np.int64) if groups is None else groups, np.arange(count)])
+    np.multiply(gram, budgets[0], out=curvature[:m, :m])
     a[:m] = intercepts
     S[:m] = tilts
-    return _Scaled(curvature, a, S, float(box))
+    if count > 1:
+        share = (budgets / budgets[0])[group]
+        curvature *= np.outer(share, share)
+        a *= share
+        S *= share[:, None]
+    return _Scaled(curvature, a, S, float(box), group.astype(np.int64))
 
 
-def _start(warm: ArrayLike | None, m: int, C: float) -> Floats:
-    """A point of the unit simplex from any multipliers; the flat plane takes what they leave."""
-    mu = np.zeros(m + 1)
+def _start(warm: ArrayLike | None, groups: NDArray[np.int64], budgets: Floats) -> Floats:
+    """A point of the unit simplices from any multipliers; the flat planes take what they leave."""
+    m, count = groups.size - budgets.size, budgets.size
+    mu = np.zeros(m + count)
     if warm is not None:
         known = np.asarray(warm, dtype=np.float64)[:m]
-        mu[: known.size] = np.maximum(known, 0.0) / C
-    total = float(mu.sum())
-    if total < 1.0 - 1e-12:  # less is rounding, and dust on the flat plane would block the first step
-        mu[m] = 1.0 - total
-    mu /= mu.sum()
+        mu[: known.size] = np.maximum(known, 0.0) / budgets[groups[: known.size]]
+    for p in range(count):
+        of = groups == p
+        total = float(mu[of].sum())
+        if total < 1.0 - 1e-12:  # less is rounding, and dust on the flat plane would block the first step
+            mu[m + p] = 1.0 - total
+        mu[of] /= mu[of].sum()
     return mu
 
 
-def _certified(problem: _Scaled, C: float, mu: Floats, bias: Floats, solver: str) -> Solved:
+def _certified(problem: _Scaled, budgets: Floats, mu: Floats, bias: Floats, solver: str) -> Solved:
     """Make mu feasible, fix the gauge of the biases, evaluate both sides; the ridge has no part in it."""
     mu = np.maximum(mu, 0.0)
-    mu /= max(1.0, mu.sum())
+    for p in range(budgets.size):
+        of = problem.groups == p
+        mu[of] /= max(1.0, mu[of].sum())
     bias = np.clip(bias, -problem.box, problem.box)
     if bias.size > 1:
         bias -= bias.mean()
     value, dual = certify(*problem, mu, bias)
     # weak duality holds up to rounding: a bound that is lower still is a bound
-    return Solved(C * mu[:-1], bias, C * value, C * min(dual, value), solver)
+    C, m = float(budgets[0]), mu.size - budgets.size
+    return Solved(budgets[problem.groups[:m]] * mu[:m], bias, C * value, C * min(dual, value), solver)
 
 
 def _fallback(problem: _Scaled) -> tuple[Floats, Floats] | None:
@@ -145,27 +172,28 @@ def _fallback(problem: _Scaled) -> tuple[Floats, Floats] | None:
     The term ``box |v_p|`` becomes ``box (u_p + u'_p)`` with ``v_p = u_p - u'_p``; b_p is that equation's
     multiplier.
     """
-    Q, a, S, box = problem
+    Q, a, S, box, groups = problem
     m, P = S.shape
+    count = int(groups.max()) + 1
     if box == 0.0:  # the biases are 0 and their tilts cost nothing
         P = 0
     H = np.zeros((m + 2 * P, m + 2 * P), order="F")
     H[:m, :m] = 0.5 * (Q + Q.T)
     H[range(m), range(m)] += _RIDGE * max(np.trace(Q) / m, 1e-8)
     cost = np.concatenate([-a, np.full(2 * P, box)])
-    A = np.zeros((1 + P, m + 2 * P), order="F")
-    A[0, :m] = 1.0
-    A[1:, :m] = S.T[:P]
-    A[1:, m : m + P] = -np.eye(P)
-    A[1:, m + P :] = np.eye(P)
+    A = np.zeros((count + P, m + 2 * P), order="F")
+    A[groups, np.arange(m)] = 1.0
+    A[count:, :m] = S.T[:P]
+    A[count:, m : m + P] = -np.eye(P)
+    A[count:, m + P :] = np.eye(P)
     try:
         import piqp  # only a hard problem pays for this import
 
         solver: Any = piqp.DenseSolver()
         solver.settings.eps_abs = solver.settings.eps_duality_gap_abs = 1e-10
-        solver.setup(H, cost, A, np.eye(1 + P)[0], x_l=np.zeros(m + 2 * P))
+        solver.setup(H, cost, A, np.repeat([1.0, 0.0], [count, P]), x_l=np.zeros(m + 2 * P))
         solver.solve()
-        mu, bias = np.array(solver.result.x[:m]), np.array(solver.result.y[1:])
+        mu, bias = np.array(solver.result.x[:m]), np.array(solver.result.y[count:])
     except Exception:  # a fallback that is absent or fails leaves the first answer standing
         return None
     if not (np.isfinite(mu).all() and np.isfinite(bias).all()):
@@ -190,6 +218,8 @@ class Planes(NamedTuple):
         The last solution, and the next warm start.
     idle : ndarray of int64 of shape (m,)
         Rounds since the plane last carried weight.
+    groups : ndarray of int64 of shape (m,)
+        Which loss the plane bounds: 0 is the margin's, the only one that labels move.
     """
 
     points: NDArray[np.floating[Any]]
@@ -201,6 +231,7 @@ class Planes(NamedTuple):
     gram: Floats
     multipliers: Floats
     idle: NDArray[np.int64]
+    groups: NDArray[np.int64]
 
     @classmethod
     def empty(cls, K: int, d: int, dtype: DTypeLike = np.float64) -> Planes:
@@ -215,6 +246,7 @@ class Planes(NamedTuple):
             gram=np.zeros((0, 0)),
             multipliers=np.zeros(0),
             idle=np.zeros(0, np.int64),
+            groups=np.zeros(0, np.int64),
         )
 
     @property
@@ -230,6 +262,7 @@ class Planes(NamedTuple):
         slope: ArrayLike,
         tilt: ArrayLike,
         price: ArrayLike | None = None,
+        group: int = 0,
     ) -> Planes:
         """One more plane, without weight as yet; the Gram matrix grows by one row."""
         m, K, d = self.points.shape
@@ -247,6 +280,7 @@ class Planes(NamedTuple):
             gram=gram,
             multipliers=np.append(self.multipliers, 0.0),
             idle=np.append(self.idle, 0),
+            groups=np.append(self.groups, group),
         )
 
     def moved(self, intercepts: ArrayLike, slopes: ArrayLike, tilts: ArrayLike) -> Planes:
@@ -281,6 +315,7 @@ class Planes(NamedTuple):
             gram=self.gram[np.ix_(keep, keep)],
             multipliers=self.multipliers[keep],
             idle=self.idle[keep],
+            groups=self.groups[keep],
         )
 
     def weights(self) -> Floats:

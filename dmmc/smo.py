@@ -21,9 +21,9 @@ _HARDEST = 1e-5  # and the last: below it b = v / soft would be made of rounding
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def ascend(
-    Q: Floats, a: Floats, S: Floats, box: float, start: Floats, tolerance: float, budget: int
+    Q: Floats, a: Floats, S: Floats, box: float, group: Indices, start: Floats, tolerance: float, budget: int
 ) -> tuple[Floats, Floats, int]:
-    """Minimise ``1/2 mu'Q mu - a.mu + box |S'mu|_1`` over the unit simplex: the dual (E6), scaled.
+    """Minimise ``1/2 mu'Q mu - a.mu + box |S'mu|_1``, each group's mu in a unit simplex: the dual (E6), scaled.
 
     The kinks of ``box |v|``, v = S'mu, are smoothed by a proximal term around the last biases (the method of
     multipliers): ``max_b b.v - soft/2 |b - centre|^2`` over the box, attained at ``clip(centre + v / soft)``.
@@ -37,11 +37,13 @@ def ascend(
     Parameters
     ----------
     Q, a, S : ndarrays of shape (m, m), (m,), (m, P)
-        C times the Gram matrix, the intercepts and the tilts; the last plane is the flat one, all zeros.
+        C times the Gram matrix, the intercepts and the tilts; the last plane of a group is the flat one, all zeros.
     box : float
         Bound of the biases.
+    group : ndarray of int64 of shape (m,)
+        Which simplex a plane's weight is in: 0 to the number of groups less one.
     start : ndarray of shape (m,)
-        A point of the simplex.
+        A point of the simplices.
     tolerance : float
         Gap at which to stop.
     budget : int
@@ -55,6 +57,7 @@ def ascend(
         How many there were.
     """
     m, P = S.shape
+    count = group.max() + 1
     trace, top, spread = 0.0, 0.0, 0.0
     for k in range(m):
         trace += Q[k, k]
@@ -70,11 +73,12 @@ def ascend(
     g, d = np.empty(m), np.empty(m)
     Qmu, Qd = np.empty(m), np.empty(m)
     free = np.empty(m, np.int64)
+    total = np.empty(count)
     best, rounds, stalled, settled = np.inf, 0, 0, False
     while True:
         _combine(Q, S, mu, Qmu, v)  # 1
-        _see(Qmu, a, S, mu, v, centre, soft, box, b, g)
-        inner, outer = -g[g.argmin()], 0.0
+        _see(Qmu, a, S, mu, v, centre, soft, box, group, total, b, g)
+        inner, outer = _violation(g, group, total), 0.0
         for p in range(P):
             outer += box * abs(v[p]) - b[p] * v[p]
         gap = inner + outer
@@ -89,14 +93,14 @@ def ascend(
             centre = b.copy()
             soft = max(0.3 * soft, _HARDEST * unit)
             settled = False
-            _see(Qmu, a, S, mu, v, centre, soft, box, b, g)
+            _see(Qmu, a, S, mu, v, centre, soft, box, group, total, b, g)
         size, lowest = 0, g.argmin()  # 3
         for k in range(m):
             if mu[k] > 0.0 or (settled and k == lowest):
                 free[size] = k
                 size += 1
-        found = _newton(Q, S, g, free[:size], v, centre, soft, box, scale, mu, d)
-        if not found and not _pair(Q, S, g, b, soft, box, scale, mu, d):
+        found = _newton(Q, S, g, free[:size], v, centre, soft, box, group, count, scale, mu, d)
+        if not found and not _pair(Q, S, g, b, soft, box, group, scale, mu, d):
             continue  # nothing is violated: it is the centres' turn
         cap, hit, slope, curvature = np.inf, -1, 0.0, 0.0  # 4
         _combine(Q, S, d, Qd, dv)
@@ -107,14 +111,14 @@ def ascend(
                 cap = -mu[k] / d[k]
                 hit = k
         t = _step(slope, max(curvature, 0.0), v, dv, centre, b, soft, box, cap)
-        total = 0.0
+        total.fill(0.0)
         for k in range(m):
             mu[k] = max(mu[k] + t * d[k], 0.0)
             if t >= cap and k == hit:
                 mu[k] = 0.0
-            total += mu[k]
+            total[group[k]] += mu[k]
         for k in range(m):
-            mu[k] /= total
+            mu[k] /= total[group[k]]
         settled = t < cap
     return best_mu, best_b, rounds
 
@@ -142,23 +146,34 @@ def _see(
     centre: Floats,
     soft: float,
     box: float,
+    group: Indices,
+    mean: Floats,
     b: Floats,
     g: Floats,
 ) -> None:
-    """The biases at v and the gradient Q mu - a + S b, in place.
+    """The biases at v and the gradient Q mu - a + S b, in place; `mean` is room for a number a group.
 
-    The gradient is less its mean under mu, which no step in the simplex can see: so slopes keep their digits.
+    The gradient is less each group's mean under mu, which no step in its simplex can see: so slopes keep their digits.
     """
     for p in range(v.size):
         b[p] = min(box, max(-box, centre[p] + v[p] / soft))
-    mean = 0.0
+    mean.fill(0.0)
     for k in range(a.size):
         g[k] = Qmu[k] - a[k]
         for p in range(v.size):
             g[k] += S[k, p] * b[p]
-        mean += mu[k] * g[k]
+        mean[group[k]] += mu[k] * g[k]
     for k in range(a.size):
-        g[k] -= mean
+        g[k] -= mean[group[k]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _violation(g: Floats, group: Indices, least: Floats) -> float:
+    """Sum over the groups of how far the most violated plane is; `least` is room for a number a group."""
+    least.fill(np.inf)
+    for k in range(g.size):
+        least[group[k]] = min(least[group[k]], g[k])
+    return -least.sum()
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -171,17 +186,19 @@ def _newton(
     centre: Floats,
     soft: float,
     box: float,
+    group: Indices,
+    count: int,
     scale: float,
     mu: Floats,
     d: Floats,
 ) -> bool:
-    """Newton's direction over the free planes, in sum zero; False if mu cannot descend along it."""
+    """Newton's direction over the free planes, in sum zero in each group; False if mu cannot descend along it."""
     r = free.size
     H = np.empty((r, r))
     for i in range(r):
         for j in range(i, r):
             # a multiple of 11' changes nothing where sum d = 0, and makes the flat plane's zero row definite
-            H[i, j] = Q[free[i], free[j]] + scale
+            H[i, j] = Q[free[i], free[j]] + (scale if group[free[i]] == group[free[j]] else 0.0)
         H[i, i] += _RIDGE * scale
     column = np.empty(r)
     for p in range(v.size):
@@ -193,10 +210,10 @@ def _newton(
                 if tilt != 0.0:
                     for j in range(i, r):
                         H[i, j] += tilt * column[j]
-    # Cholesky H = U'U by rows, and both forward solves on the way: the inner loops run along memory
-    x, y = np.empty(r), np.empty(r)
+    # Cholesky H = U'U by rows, and all forward solves on the way: the inner loops run along memory
+    x, Y = np.empty(r), np.zeros((r, count))
     for i in range(r):
-        x[i], y[i] = -g[free[i]], 1.0
+        x[i], Y[i, group[free[i]]] = -g[free[i]], 1.0
     for k in range(r):
         if not H[k, k] > 1e-3 * _RIDGE * scale:
             return False
@@ -204,27 +221,35 @@ def _newton(
         for j in range(k, r):
             H[k, j] *= root
         x[k] *= root
-        y[k] *= root
+        for q in range(count):
+            Y[k, q] *= root
         for i in range(k + 1, r):
             factor = H[k, i]
             x[i] -= factor * x[k]
-            y[i] -= factor * y[k]
+            for q in range(count):
+                Y[i, q] -= factor * Y[k, q]
             for j in range(i, r):
                 H[i, j] -= factor * H[k, j]
-    sum_x, sum_y = 0.0, 0.0
+    sums, M = np.zeros(count), np.zeros((count, count))  # what each group's sum is of x and of the columns of Y
     for k in range(r - 1, -1, -1):
         for j in range(k + 1, r):
             x[k] -= H[k, j] * x[j]
-            y[k] -= H[k, j] * y[j]
+            for q in range(count):
+                Y[k, q] -= H[k, j] * Y[j, q]
         x[k] /= H[k, k]
-        y[k] /= H[k, k]
-        sum_x += x[k]
-        sum_y += y[k]
+        p = group[free[k]]
+        sums[p] += x[k]
+        for q in range(count):
+            Y[k, q] /= H[k, k]
+            M[p, q] += Y[k, q]
+    _eliminate(M, sums)
     slope, blocked, bounded = 0.0, False, False
     d.fill(0.0)
     for i in range(r):
         k = free[i]
-        d[k] = x[i] - sum_x / sum_y * y[i]
+        d[k] = x[i]
+        for q in range(count):
+            d[k] -= sums[q] * Y[i, q]
         slope += g[k] * d[k]
         bounded = bounded or d[k] < 0.0
         blocked = blocked or (d[k] < 0.0 and mu[k] <= 0.0)
@@ -232,15 +257,39 @@ def _newton(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _eliminate(M: Floats, x: Floats) -> None:
+    """Solve M y = x in place, M positive definite and small; what it holds is lost."""
+    for k in range(x.size):
+        for i in range(k + 1, x.size):
+            factor = M[i, k] / M[k, k]
+            x[i] -= factor * x[k]
+            for j in range(k, x.size):
+                M[i, j] -= factor * M[k, j]
+    for k in range(x.size - 1, -1, -1):
+        for j in range(k + 1, x.size):
+            x[k] -= M[k, j] * x[j]
+        x[k] /= M[k, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _pair(
-    Q: Floats, S: Floats, g: Floats, b: Floats, soft: float, box: float, scale: float, mu: Floats, d: Floats
+    Q: Floats,
+    S: Floats,
+    g: Floats,
+    b: Floats,
+    soft: float,
+    box: float,
+    group: Indices,
+    scale: float,
+    mu: Floats,
+    d: Floats,
 ) -> bool:
-    """Weight for the most violated plane from where that gains most; False if nothing is violated."""
+    """Weight for the most violated plane from where in its group that gains most; False if nothing is violated."""
     into = g.argmin()
     out, gain = -1, 0.0
     for k in range(mu.size):
         fall = g[k] - g[into]
-        if mu[k] > 0.0 and fall > 0.0:
+        if mu[k] > 0.0 and fall > 0.0 and group[k] == group[into]:
             curvature = Q[into, into] + Q[k, k] - 2.0 * Q[into, k]
             for p in range(b.size):
                 if abs(b[p]) < box:
@@ -292,19 +341,22 @@ def _step(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def certify(Q: Floats, a: Floats, S: Floats, box: float, mu: Floats, b: Floats) -> tuple[float, float]:
+def certify(
+    Q: Floats, a: Floats, S: Floats, box: float, group: Indices, mu: Floats, b: Floats
+) -> tuple[float, float]:
     """The primal value (E5) at (w, b) and the dual value (E6) at mu, both divided by C."""
     m, P = S.shape
     Qmu, v = np.empty(m), np.empty(P)
     _combine(Q, S, mu, Qmu, v)
-    quadratic, linear, slack, tilt = 0.0, 0.0, 0.0, 0.0
+    slack = np.zeros(group.max() + 1)
+    quadratic, linear, tilt = 0.0, 0.0, 0.0
     for k in range(m):
         quadratic += 0.5 * mu[k] * Qmu[k]
         linear += a[k] * mu[k]
         height = a[k] - Qmu[k]
         for p in range(P):
             height -= S[k, p] * b[p]
-        slack = max(slack, height)
+        slack[group[k]] = max(slack[group[k]], height)
     for p in range(P):
         tilt += abs(v[p])
-    return quadratic + slack, linear - quadratic - box * tilt
+    return quadratic + slack.sum(), linear - quadratic - box * tilt

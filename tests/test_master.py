@@ -42,10 +42,10 @@ class Problem(NamedTuple):
 
     def rounds(self, warm: Floats | None = None, tolerance: float = 1e-6) -> int:
         """How long the solver works from a given start."""
-        m = self.intercepts.size
         gram = self.slopes @ self.slopes.T
         scaled = master._scaled(gram, self.intercepts, self.tilts, self.C, self.box)
-        return int(ascend(*scaled, master._start(warm, m, self.C), tolerance, master._BUDGET)[2])
+        start = master._start(warm, scaled.groups, np.array([self.C]))
+        return int(ascend(*scaled, start, tolerance, master._BUDGET)[2])
 
 
 def a_problem(seed: int, m: int, P: int, dimensions: int, C: float, box: float) -> Problem:
