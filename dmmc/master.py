@@ -283,6 +283,25 @@ class Planes(NamedTuple):
             groups=np.append(self.groups, group),
         )
 
+    @property
+    def movable(self) -> NDArray[np.int64]:
+        """The planes that labels move: those of the margins."""
+        return np.flatnonzero(self.groups == 0)
+
+    def height(self, group: int, W: Floats, b: Floats) -> float:
+        """How high the highest plane of a group is at a point; at least 0, as losses are."""
+        of = self.groups == group
+        heights = self.intercepts[of] - self.slopes[of] @ W.ravel() - self.tilts[of] @ b
+        return max(0.0, float(heights.max(initial=0.0)))
+
+    def shifted(self, intercepts: Floats, slopes: Floats, tilts: Floats) -> Planes:
+        """The same points after the labels changed, which adds this to the movable planes."""
+        m = self.movable
+        changed = [array.copy() for array in (self.intercepts, self.slopes, self.tilts)]
+        for array, change in zip(changed, (intercepts, slopes, tilts), strict=True):
+            array[m] += change
+        return self.moved(*changed)
+
     def moved(self, intercepts: ArrayLike, slopes: ArrayLike, tilts: ArrayLike) -> Planes:
         """The same points after the labels changed: every plane moved, the weights stay as the warm start."""
         z = np.array(slopes, dtype=np.float64).reshape(self.slopes.shape)

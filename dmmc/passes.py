@@ -153,11 +153,13 @@ class Sweep(NamedTuple):
     requests: tuple[Request, ...]
     table: Table
     wide: bool
+    summed: bool = False
+    """Whether a row pays for its margins to all other labels, or to the runner-up alone."""
 
 
 def sweep(block: Block, params: Sweep) -> tuple[Answer, ...]:
     """Planes at the requested hyperplanes (E4, E8), labels taken again where asked, and what the flips move."""
-    requests, table, wide = params
+    requests, table, wide, summed = params
     old = np.stack([labels_of(block, request.labelling, request.run) for request in requests])
     sums, new = kernels.losses(
         block.rows,
@@ -170,20 +172,21 @@ def sweep(block: Block, params: Sweep) -> tuple[Answer, ...]:
         weight=block.weight,
         wide=wide,
         keep=True,
+        summed=summed,
     )
     answers = []
     K = requests[0].at.W.shape[0]
     for g, request in enumerate(requests):
         span = slice(g * K, (g + 1) * K)
         own = Sums(sums.weighted[span], sums.tilt[span], sums.intercept[g], sums.risk[g], sums.counts[g])
-        flips, moved = _moved(block, request, table, wide, old[g], new[g])
+        flips, moved = _moved(block, request, params, old[g], new[g])
         answers.append(Answer(own, flips, moved))
         if request.relabel:
             block.cache[request.run] = (ByScores(request.at, wide).key, new[g])
     return tuple(answers)
 
 
-def _moved(block: Block, request: Request, table: Table, wide: bool, old: Array, new: Array) -> tuple[float, Sums]:
+def _moved(block: Block, request: Request, params: Sweep, old: Array, new: Array) -> tuple[float, Sums]:
     """Only flips matter: each plane changes by its flipped rows' contributions under the new and the old labels."""
     m, K, d = request.points.shape if request.relabel else (0, *request.points.shape[1:])
     flipped = np.flatnonzero(old != new)
@@ -197,7 +200,16 @@ def _moved(block: Block, request: Request, table: Table, wide: bool, old: Array,
     def at_points(labels: Array) -> Sums:
         given = np.repeat(labels[flipped][None], m, axis=0)
         return kernels.losses(
-            rows, request.points, request.offsets, table, modes, given, request.prices, weight=weight, wide=wide
+            rows,
+            request.points,
+            request.offsets,
+            params.table,
+            modes,
+            given,
+            request.prices,
+            weight=weight,
+            wide=params.wide,
+            summed=params.summed,
         )[0]
 
     after, before = at_points(new), at_points(old)

@@ -31,6 +31,7 @@ def losses(
     weight: Array | None = None,
     wide: bool = True,
     keep: bool = False,
+    summed: bool = False,
 ) -> tuple[Sums, Array]:
     """Scores, losses and weighted sums of a block in one read.
 
@@ -46,6 +47,7 @@ def losses(
     weight : (m,) or None
     wide : whether scores are those of hyperplanes side by side, or of each alone (faster for one)
     keep : return the labels (G, m) too
+    summed : for K > 1, add up the losses of the margins to all other labels, not that to the runner-up alone
 
     Returns
     -------
@@ -70,6 +72,7 @@ def losses(
         table=(frozen(table[0], np.float64), frozen(table[1], np.float64), frozen(table[2], np.float64)),
         weight=frozen(NO_WEIGHTS if weight is None else weight, np.float64),
         out=np.empty((G, m), np.int8) if keep else NO_LABELS,
+        summed=summed,
     )
     planes = _planes(W.reshape(H, d), dtype, wide)
     sums = Sums(np.zeros((H, d)), np.zeros(H), np.zeros(G), np.zeros(G), np.zeros((G, max(K, 2))))
@@ -88,7 +91,8 @@ def losses(
     else:
         T = _tile_rows(d * np.dtype(dtype).itemsize, WIDE_TILE)
         s = _scratch(T, len(planes), dtype, tile=(T, d), z=(H, d))
-    if values[0].dtype == np.uint8 and weight is None and np.isin(table[2], (-1.0, 0.0, 1.0)).all():
+    units = weight is None and not summed and np.isin(table[2], (-1.0, 0.0, 1.0)).all()
+    if values[0].dtype == np.uint8 and units:
         fused.dense_bytes(*values, planes, wide, ask, s, sums)
     elif single:
         fused.dense_single(*values, planes, ask, s, sums)

@@ -48,6 +48,8 @@ class Ask(NamedTuple):
     """(m,), or empty."""
     out: Array
     """(G, m), where labels are written, or empty."""
+    summed: bool
+    """K > 1: whether a row pays for its margin to every other label, not to the runner-up alone."""
 
 
 class Scratch(NamedTuple):

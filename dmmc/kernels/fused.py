@@ -44,7 +44,7 @@ def _piece(t: float, knots: Array) -> int:
 @njit(**EXACT)
 def _binary_losses(F: Array, m: int, i0: int, ask: Ask, coef: Array, sums: Sums) -> None:
     """K = 1: one hyperplane a group, labels 0 and 1 by the sign of its score (E2, E3)."""
-    b, _, modes, labels, price, table, weight, out = ask
+    b, _, modes, labels, price, table, weight, out, _ = ask
     knots, intercepts, slopes = table
     for g in range(price.shape[0]):
         mode = modes[g]
@@ -98,9 +98,31 @@ def _runner_up(F: Array, h: int, K: int, i: int, b: Array, y: int) -> int:
 
 
 @njit(**EXACT)
+def _summed_losses(
+    F: Array, h: int, K: int, i: int, y: int, g: int, omega: float, ask: Ask, coef: Array, sums: Sums
+) -> None:
+    """The losses of a row's margins to all other labels, added up (MATH.md, section 6)."""
+    b = ask.b
+    knots, intercepts, slopes = ask.table
+    own, all_pulls = F[h + y, i] + b[h + y], 0.0
+    for r in range(K):
+        if r != y:
+            t = own - F[h + r, i] - b[h + r]
+            p = _piece(t, knots)
+            pull = -slopes[p] * omega
+            coef[h + r, i] = -pull
+            all_pulls += pull
+            sums.tilt[h + r] -= pull
+            sums.intercept[g] += intercepts[p] * omega
+            sums.risk[g] += (intercepts[p] + slopes[p] * t) * omega
+    coef[h + y, i] = all_pulls
+    sums.tilt[h + y] += all_pulls
+
+
+@njit(**EXACT)
 def _multi_losses(F: Array, m: int, i0: int, ask: Ask, coef: Array, sums: Sums) -> None:
-    """K > 1: labels by the largest score, margins to the runner-up (E7, E8), or nearest centres."""
-    b, K, modes, labels, price, table, weight, out = ask
+    """K > 1: labels by the largest score, margins to the runner-up (E7, E8) or to all others, or nearest centres."""
+    b, K, modes, labels, price, table, weight, out, summed = ask
     knots, intercepts, slopes = table
     for g in range(price.shape[0]):
         mode = modes[g]
@@ -119,6 +141,9 @@ def _multi_losses(F: Array, m: int, i0: int, ask: Ask, coef: Array, sums: Sums) 
                 coef[h + y, i] = omega
                 sums.tilt[h + y] += omega
                 sums.risk[g] -= (F[h + y, i] + b[h + y]) * omega
+                continue
+            if summed:
+                _summed_losses(F, h, K, i, y, g, omega, ask, coef, sums)
                 continue
             r = _runner_up(F, h, K, i, b, y)
             top, next_to = y, r

@@ -35,6 +35,8 @@ STALLED = 1e-3
 """CCCP outside ends when a round lowers the objective by less than this fraction, and less than the tolerance."""
 USEFUL = 0.97
 """Labels whose objective is below this fraction of C tell more than chance."""
+VIOLATED = 0.01
+"""A plane of linked rows joins the working set where it adds more than this part of the tolerance."""
 DYING = 0.01
 """One of three or more clusters is dying below this fraction of n / k."""
 
@@ -79,7 +81,7 @@ class CuttingPlane:
         """The best run's objective, and the gap of the convex problem it is in."""
         run = min(state.runs, key=lambda run: run.seen)
         return {
-            "objective": min(run.seen, self.problem.C),  # at w = 0, b = 0 it is C
+            "objective": min(run.seen, self.problem.nothing),
             "gap": run.gap,
             "planes": run.planes.size,
             "flips": run.flips,
@@ -127,21 +129,22 @@ class CuttingPlane:
         requests = []
         for run in runs:
             at, planes = self.problem.geometry.raw(run.at.W, run.at.b, run.at.price), run.planes
-            moving = planes.size if run.relabel else 0  # planes that do not move need not travel
+            # planes that do not move need not travel
+            moving = planes.movable if run.relabel else np.zeros(0, np.int64)
             requests.append(
                 Request(
                     run.number,
                     at,
                     run.labelling,
                     run.relabel,
-                    planes.points[:moving],
-                    planes.offsets[:moving],
+                    planes.points[moving],
+                    planes.offsets[moving],
                     run.inside,
-                    planes.prices[:moving],
+                    planes.prices[moving],
                 )
             )
         answers: tuple[Answer, ...] = self.oracle(
-            passes.sweep, Sweep(tuple(requests), self.problem.table, self.problem.wide)
+            passes.sweep, Sweep(tuple(requests), self.problem.table, self.problem.wide, self.problem.summed)
         )
         return answers
 
@@ -150,17 +153,15 @@ class CuttingPlane:
         p = self.problem
         total = p.geometry.total
         value = 0.5 * float(np.sum(run.at.W**2)) + p.C * float(answer.at.risk) / total
+        if p.pairs is not None:
+            value += p.pairs.value(run.at.W, run.at.b)
         planes = run.planes
         if run.relabel:
             moved = answer.moved
             if answer.flips and planes.size:
-                m, K = planes.tilts.shape
+                m, K = len(planes.movable), planes.tilts.shape[1]
                 slopes = p.geometry.centred(moved.weighted, moved.tilt).reshape(m, -1)
-                planes = planes.moved(
-                    planes.intercepts + moved.intercept / total,
-                    planes.slopes + slopes,
-                    planes.tilts + moved.tilt.reshape(m, K) / total,
-                )
+                planes = planes.shifted(moved.intercept / total, slopes, moved.tilt.reshape(m, K) / total)
             at = p.geometry.raw(run.at.W, run.at.b, run.at.price)
             run = run._replace(labelling=ByScores(at, p.wide))
         run = run._replace(planes=planes, counts=answer.at.counts / total, flips=answer.flips)
@@ -203,14 +204,27 @@ class CuttingPlane:
         at = p.geometry.raw(run.at.W, run.at.b)
         slope = p.geometry.centred(answer.at.weighted, answer.at.tilt).ravel()
         intercept, tilt = float(answer.at.intercept) / total, answer.at.tilt / total
-        return run._replace(planes=run.planes.add(at.W, at.b, intercept, slope, tilt, run.at.price))
+        planes = run.planes.add(at.W, at.b, intercept, slope, tilt, run.at.price)
+        if p.pairs is not None:
+            for cut in p.pairs.cuts(run.at.W, run.at.b):
+                estimate = planes.height(cut.group, run.at.W, run.at.b)
+                if p.budgets[cut.group] * (cut.loss - estimate) > VIOLATED * p.tolerance:
+                    planes = planes.add(at.W, at.b, 0.0, cut.slope, cut.tilt, group=cut.group)
+        return run._replace(planes=planes)
 
     def _solved(self, run: Run) -> Run:
         """The master's lowest point is where the next plane is cut; idle planes leave."""
         p = self.problem
         planes = run.planes
         solved = master.solve(
-            planes.gram, planes.intercepts, planes.tilts, p.C, p.box, planes.multipliers, 0.01 * p.epsilon
+            planes.gram,
+            planes.intercepts,
+            planes.tilts,
+            p.budgets,
+            p.box,
+            planes.multipliers,
+            0.01 * p.epsilon,
+            planes.groups,
         )
         planes = planes.solved(solved.multipliers, p.C)
         at = Point(planes.weights(), solved.bias, run.at.price, solved.value)
@@ -291,4 +305,4 @@ class CuttingPlane:
         The objective prefers few clusters. Where it leaves such labels for ones with a cluster out of bounds, going on
         would only feed its rows to the others.
         """
-        return not run.leader.price.any() and run.leader.value <= USEFUL * self.problem.C
+        return not run.leader.price.any() and run.leader.value <= USEFUL * self.problem.nothing

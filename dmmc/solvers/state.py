@@ -13,6 +13,7 @@ from dmmc.geometry import Geometry
 from dmmc.losses import Table
 from dmmc.master import Planes
 from dmmc.passes import ByScores, Hyperplanes, Labelling
+from dmmc.solvers.pair_losses import PairLosses
 
 Array = NDArray[Any]
 
@@ -38,6 +39,10 @@ class Problem:
 
     k_wide: bool = False
     """Use one hyperplane a cluster for two clusters too (the same problem with C / 2)."""
+    summed: bool = False
+    """Whether a row pays for its margins to all other clusters (003), or to the runner-up alone."""
+    pairs: PairLosses | None = None
+    """What linked rows pay (E14, E15)."""
     guarded: bool = False
     """Whether the bounds are loose, a guard against collapse rather than a wish: then the search ends at them."""
 
@@ -52,9 +57,19 @@ class Problem:
         return self.balance if self.K == 1 else self.balance / 2
 
     @property
+    def budgets(self) -> tuple[float, ...]:
+        """The weight of each loss: of margins, and where rows are linked, of must-links and of cannot-links."""
+        return (self.C,) if self.pairs is None else (self.C, self.pairs.C_must, self.pairs.C_cannot)
+
+    @property
     def tolerance(self) -> float:
         """The gap at which a convex problem counts as solved."""
         return self.C * self.epsilon
+
+    @property
+    def nothing(self) -> float:
+        """The objective at w = 0, b = 0."""
+        return self.C * max(1, self.K - 1) if self.summed else self.C
 
 
 class Point(NamedTuple):
@@ -124,13 +139,15 @@ def _whole_run(run: Run, problem: Problem) -> bool:
     sides: list[tuple[Array, tuple[int, ...]]] = [(run.counts, (k if run.counts.size else 0,))]
     for point in (run.at, run.best, run.leader):
         sides += zip(point[:3], ((K, d), (K,), (K,)), strict=True)
-    shapes = ((m, K, d), (m, K), (m, K), (m,), (m, K * d), (m, K), (m, m), (m,), (m,))
+    shapes = ((m, K, d), (m, K), (m, K), (m,), (m, K * d), (m, K), (m, m), (m,), (m,), (m,))
     sides += zip(run.planes, shapes, strict=True)
     if isinstance(run.labelling, ByScores):
         planes: Hyperplanes = run.labelling.planes
         P = K if len(planes.W) == K else k
         sides += zip(planes, ((P, d), (P,), (P,)), strict=True)
-    return all(
-        array.shape == shape and array.dtype == (np.int64 if array is run.planes.idle else np.float64)
+    idle, groups = run.planes.idle, run.planes.groups
+    known = groups.size == 0 or bool(0 <= groups.min() and groups.max() < len(problem.budgets))
+    return known and all(
+        array.shape == shape and array.dtype == (np.int64 if array is idle or array is groups else np.float64)
         for array, shape in sides
     )
