@@ -14,8 +14,9 @@ from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, Inpu
 
 if TYPE_CHECKING:
     from dmmc.api import fit, load
-    from dmmc.estimators import CuttingPlaneMMC
+    from dmmc.estimators import CuttingPlaneMMC, PairwiseMMC
     from dmmc.metrics import score
+    from dmmc.proposals import propose_pairs
 
 __version__ = "0.1.0.dev0"
 
@@ -25,14 +26,23 @@ __all__ = [
     "ConvergenceWarning",
     "CuttingPlaneMMC",
     "InputError",
+    "PairwiseMMC",
     "__version__",
     "fit",
     "load",
+    "propose_pairs",
     "score",
 ]
 
 # public name -> the module that is imported when the name is first used
-_LAZY = {"fit": "dmmc.api", "load": "dmmc.api", "CuttingPlaneMMC": "dmmc.estimators", "score": "dmmc.metrics"}
+_LAZY = {
+    "fit": "dmmc.api",
+    "load": "dmmc.api",
+    "propose_pairs": "dmmc.proposals",
+    "CuttingPlaneMMC": "dmmc.estimators",
+    "PairwiseMMC": "dmmc.estimators",
+    "score": "dmmc.metrics",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dmmc import checkpoint, estimators, result
+from dmmc.constraints import read as read_links
 from dmmc.data import Rows, open_dataset
 from dmmc.engine import Engine, Local
 from dmmc.errors import ClusteringWarning, InputError
@@ -139,7 +140,7 @@ def fit(
     ----------
     source : numpy array, scipy sparse, frame, dask array, zarr array or group, or path of a zarr store
     n_clusters : how many
-    method : "auto" or "cpmmc" (auto is cpmmc in this version)
+    method : "auto" or a name that `dmmc methods` lists (auto is cpmmc in this version, and pairwise with constraints)
     component : path inside the store, for a zarr store
     out : folder to write labels, model, history, run.json and report to
     sample_weight : how much each row counts
@@ -159,21 +160,23 @@ def fit(
     performance_report : on a cluster, write Dask's own report of the run to this file
     dashboard : with `workers`, show Dask's dashboard on this machine
     command : what to name in run.json and the report as the command that made them
-    constraints : not in this version yet
+    constraints : pairs of rows that must or cannot be together, for method "pairwise" (or "auto"): an array, a list or a
+        frame of (i, j, "must" or "cannot"), or the path of a csv with the columns i,j,link; rows are numbered from 0
     **params : parameters of the method's estimator, such as C or n_init
 
     Returns
     -------
     Run
     """
-    if constraints is not None:
-        raise InputError("constraints were given, but pairwise constraints are not in this version yet.")
+    links = None if constraints is None else read_links(constraints)
     check_cluster(scheduler, workers, security, performance_report)
     if resume and (out is None or overwrite):
         rest = "overwrite=True too: choose one of them" if overwrite else "no out: the folder to go on in is wanted"
         raise InputError(f"resume=True was given, and {rest}.")
     model = _model(
-        method, n_clusters, {"random_state": random_state, "n_jobs": n_jobs, "max_seconds": max_seconds, **params}
+        _takes_links(method) if links is not None else method,
+        n_clusters,
+        {"random_state": random_state, "n_jobs": n_jobs, "max_seconds": max_seconds, **params},
     )
     model.check_parameters()
     if model.n_clusters == 1:  # the estimator takes it, as scikit-learn asks; here it is a mistake
@@ -187,7 +190,7 @@ def fit(
         recorded = keeper.seed if keeper is not None and random_state is None else None
         model.set_params(random_state=seed_of(random_state) if recorded is None else recorded)
         if keeper is not None:
-            keeper.compare(asked(method, model.get_params(), sample_weight))
+            keeper.compare(asked(method, model.get_params(), sample_weight, links))
         watch = _Watch(folder, progress, model)
         cluster = None
         if scheduler is not None or workers is not None:
@@ -215,7 +218,7 @@ def fit(
         model.watch(watch, keeper)
         model.on(engine)
         try:
-            model.fit(engine.dataset, sample_weight=sample_weight)
+            model.fit(engine.dataset, sample_weight=sample_weight, **({} if links is None else {"constraints": links}))
         finally:
             model.watch(None)
             model.on(None)
@@ -331,6 +334,15 @@ def _noted_shape(source: Any, component: str | None, n_features: int) -> tuple[i
         shape = find_matrix(node, str(source), component).node.attrs.get("image_shape")
     whole = isinstance(shape, list) and 2 <= len(shape) <= 3 and all(isinstance(side, int) for side in shape)
     return tuple(shape) if whole and min(shape) > 0 and math.prod(shape) == n_features else None
+
+
+def _takes_links(method: Any) -> Any:
+    """The method that takes constraints: auto chooses it, others are refused."""
+    if method == "auto":
+        return "pairwise"
+    if isinstance(method, str) and method in METHODS and METHODS[method].estimator != "PairwiseMMC":
+        raise InputError(f"constraints were given, but method {method!r} takes none; 'pairwise' does, and 'auto' is it.")
+    return method
 
 
 def _model(method: Any, n_clusters: int, params: Mapping[str, Any]) -> MarginClusterer:

@@ -216,7 +216,7 @@ def _notes() -> Iterator[None]:
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="folder to write")
 @click.option("--method", default="auto", show_default=True, help="see 'dmmc methods'")
 @click.option("--component", help="path inside the store")
-@click.option("--constraints", help="pairs.csv with the columns i,j,link (not yet in this version)")
+@click.option("--constraints", metavar="PAIRS.csv", help="rows that must or cannot be together: columns i,j,link")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="a parameter of the method; repeatable")
 @click.option("--random-state", type=int, default=0, show_default=True, help="the seed")
 @click.option("--resume", is_flag=True, help="go on with an interrupted run, or begin it")
@@ -240,6 +240,7 @@ def fit(
     out: Path,
     method: str,
     component: str | None,
+    constraints: str | None,
     settings: tuple[str, ...],
     random_state: int,
     resume: bool,
@@ -271,6 +272,7 @@ def fit(
             n_clusters,
             method=method,
             component=component,
+            constraints=constraints,
             out=out,
             resume=resume,
             overwrite=overwrite,

@@ -19,9 +19,10 @@ class Method(NamedTuple):
 
 
 METHODS = {
-    "auto": Method("CuttingPlaneMMC", "chooses for you; in this version it is cpmmc"),
+    "auto": Method("CuttingPlaneMMC", "chooses for you; in this version it is cpmmc, and pairwise with constraints"),
     "cpmmc": Method(
         "CuttingPlaneMMC", "CuttingPlaneMMC: maximum margin clustering by cutting planes, 2 to 100 clusters"
     ),
+    "pairwise": Method("PairwiseMMC", "PairwiseMMC: the same, with pairs of rows that must or cannot be together"),
 }
-"""`auto` is `cpmmc` until there is more to choose from."""
+"""`auto` is `cpmmc` until there is more to choose from; with constraints it is `pairwise`."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dmmc import checkpoint, exact
 from dmmc.checkpoint import plain
+from dmmc.constraints import Links
 from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.output import Out
 from dmmc.result import environment
@@ -30,12 +31,16 @@ BITS = ("dmmc", "python", "numpy", "scipy", "scikit-learn", "numba", "llvmlite",
 """Whose versions decide the last bits."""
 
 
-def asked(method: str, params: Mapping[str, Any], sample_weight: Any) -> dict[str, Any]:
+def asked(
+    method: str, params: Mapping[str, Any], sample_weight: Any, constraints: Links | None = None
+) -> dict[str, Any]:
     """All that was asked for and decides the result, by name; arrays by their digests."""
     named = {name: value for name, value in params.items() if name not in FREE}
     if not isinstance(named.get("init", ""), str):
         named["init"] = _digest(named["init"])
     weight = None if sample_weight is None else _digest(sample_weight)
+    if constraints is not None:
+        named["constraints"] = constraints.digest
     found: dict[str, Any] = plain({"method": method, **named, "sample_weight": weight})
     return found
 

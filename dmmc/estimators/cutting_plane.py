@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dmmc import start
+from dmmc.data import Rows
 from dmmc.engine import Engine
 from dmmc.errors import ClusteringWarning, warn
 from dmmc.estimators.checks import ABOVE_0, choice, number
@@ -123,11 +124,10 @@ class CuttingPlaneMMC(MarginClusterer):
         """What `dmmc.fit` calls it."""
         return "cpmmc"
 
-    def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
-        dataset = engine.dataset
+    def _problem(self, dataset: Rows, geometry: Geometry, seed: int) -> Problem:
         k = int(self.n_clusters)
         lowest, highest = self._bounds(dataset.n_rows)
-        problem = Problem(
+        return Problem(
             n_clusters=k,
             C=self._C(),
             balance=self._balance(dataset),
@@ -141,10 +141,13 @@ class CuttingPlaneMMC(MarginClusterer):
             wide=k > 2 or self._starts() > 1,
             guarded=k > 2 and self.max_size is None and 0 < self.min_size < WISH,
         )
+
+    def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
+        problem = self._problem(engine.dataset, geometry, seed)
         solver = CuttingPlane(problem, engine.run)
 
         def begin() -> State:
-            return solver.init(self._labellings(engine, geometry, seed), dataset.n_features)
+            return solver.init(self._labellings(engine, geometry, seed), engine.dataset.n_features)
 
         state, history, why = self._driven(solver, begin, geometry, began)
         best = solver.best(state)

@@ -311,9 +311,7 @@ class MarginClusterer(LinearClusterer):
         """Refuse a parameter in one sentence."""
         clusters = f"a whole number of clusters, 2 to {MAX_CLUSTERS},"
         number("n_clusters", self.n_clusters, clusters, 1, MAX_CLUSTERS + 1, whole=True)
-        if not (isinstance(self.balance, str) and self.balance == "auto"):
-            below = 'a number of at least 0 and below 1 (at 1, w = 0 costs nothing), or "auto",'
-            number("balance", self.balance, below, 0.0, 1.0)
+        self._check_balance()
         number("min_size", self.min_size, "a fraction of n / n_clusters from 0 to 1", 0.0, np.nextafter(1.0, 2.0))
         if self.max_size is not None:
             number("max_size", self.max_size, "None, or a multiple of n / n_clusters of at least 1,", 1.0, np.inf)
@@ -332,6 +330,11 @@ class MarginClusterer(LinearClusterer):
         several = self.callbacks if isinstance(self.callbacks, Sequence) else (self.callbacks,)
         if self.callbacks is not None and not all(callable(callback) for callback in several):
             raise InputError(f"callbacks is {self.callbacks!r}; a callable or a sequence of callables is wanted.")
+
+    def _check_balance(self) -> None:
+        if not (isinstance(self.balance, str) and self.balance == "auto"):
+            below = 'a number of at least 0 and below 1 (at 1, w = 0 costs nothing), or "auto",'
+            number("balance", self.balance, below, 0.0, 1.0)
 
     # ---------------------------------------------------------------------------------------------- what to say
 

@@ -1,34 +1,72 @@
-"""Maximum margin clustering with must-links and cannot-links (paper 003)."""
+"""Maximum margin clustering of rows of which some must, and some cannot, be together (paper 003)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dmmc import constraints as known
-from dmmc import start
-from dmmc.constraints import Closed, Links
-from dmmc.data import Csr, Rows
+from dmmc.constraints import Links
+from dmmc.data import Rows
 from dmmc.engine import Engine
-from dmmc.errors import ClusteringWarning, InputError, warn
+from dmmc.errors import InputError
 from dmmc.estimators.checks import ABOVE_0, choice, number
-from dmmc.estimators.fitting import MarginClusterer
+from dmmc.estimators.cutting_plane import CuttingPlaneMMC
 from dmmc.geometry import Geometry
-from dmmc.losses import LOSSES
 from dmmc.solvers.base import Callback
-from dmmc.solvers.cutting_plane import CuttingPlane
-from dmmc.solvers.pair_losses import PairLosses
-from dmmc.solvers.state import Problem, State
+from dmmc.solvers.pair_losses import PairLosses, gathered
+from dmmc.solvers.state import Problem
 
-WISH = 0.5
 FREE = 1000.0
+"""A bound on the bias that does not bind, in units of the margin: rows have a root mean squared norm of 1."""
+FEW = 25.0
+"""Links at which their weight is half of what many get: a few would only fit the rows that they are about."""
+SHARE = {True: 1.0, False: 0.1}
+"""Weight of many links of a kind, in units of C, for two clusters and for more."""
 
 
-class PairwiseMMC(MarginClusterer):
-    """x."""
+class PairwiseMMC(CuttingPlaneMMC):
+    """Maximum margin clustering of rows of which some must, and some cannot, be together.
+
+    Minimises `½|w|² + C mean(loss)` as `CuttingPlaneMMC` does, and to that adds the mean over must-links of how far the
+    scores of both rows are apart, and the mean over cannot-links of how far they are from opposite. `fit` takes the
+    links; without any it is the margin part alone, in the outside order.
+
+    Parameters
+    ----------
+    n_clusters : int, 2 to 100
+    C : float or "auto"
+        Weight of the margin loss; "auto" is 30 for two clusters and 100 for more.
+    C_pairs : float or "auto"
+        Weight of the mean loss of must-links, and of that of cannot-links. "auto" grows with their number m: C times
+        m / (m + 25), and a tenth of that for more than two clusters.
+    margin : "max" or "sum"
+        For more than two clusters: whether a row pays for its margin to the runner-up, or to each of the others.
+    balance : float in [0, 1), "auto" or None
+        Bound on the mean decision value (for more than two clusters: on differences of biases). "auto" is 0.03; for two
+        clusters from a graph start it is more, by the difference of their shares. None is no bound; it needs a
+        cannot-link, without which one cluster of all rows would cost nothing.
+    min_size, max_size, epsilon, max_iter, init, n_init, scale, features, n_neighbors, random_state, n_jobs, \
+max_seconds, callbacks
+        As of `CuttingPlaneMMC`.
+
+    Attributes
+    ----------
+    labels_ : int32 array of n labels, what `predict` gives on the training rows; 0 is the largest cluster
+    coef_, intercept_ : hyperplanes in the coordinates of the raw rows
+    objective_ : float, the objective reached
+    gap_ : float, certified gap of the last convex problem
+    n_iter_ : int, passes made
+    history_ : list of dict, one a pass
+    choices_ : dict, what was chosen for this fit; links that the labels break are counted here
+    n_features_in_, feature_names_in_
+    """
+
+    order = "outside"
 
     def __init__(
         self,
@@ -40,7 +78,7 @@ class PairwiseMMC(MarginClusterer):
         balance: float | str | None = "auto",
         min_size: float = 0.1,
         max_size: float | None = None,
-        epsilon: float = 0.01,
+        epsilon: float = 0.003,
         max_iter: int = 1000,
         init: str | ArrayLike = "k-means",
         n_init: int | str = "auto",
@@ -76,67 +114,76 @@ class PairwiseMMC(MarginClusterer):
         """What `dmmc.fit` calls it."""
         return "pairwise"
 
-    def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None, *, constraints: Any = None, component: str | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        constraints: Any = None,
+        component: str | None = None,
+    ) -> Self:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : numpy array, scipy sparse, frame, dask array, zarr array or group, or path of a zarr store
+        y : ignored
+        sample_weight : how much each row counts; links count alike, whatever their rows weigh
+        constraints : pairs of rows, numbered from 0: an array, a list or a frame of (i, j, "must" or "cannot"), or
+            the path of a csv with the columns i,j,link
+        component : path inside the store, for a zarr store
+        """
         self._links = known.read(constraints)
         return super().fit(X, y, sample_weight, component=component)
 
-    def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
-        dataset = engine.dataset
-        k = int(self.n_clusters)
-        links = known.checked(self._links, dataset.n_rows, k)
-        lowest, highest = self._bounds(dataset.n_rows)
-        problem = Problem(
-            n_clusters=k,
-            C=self._C(),
-            balance=FREE if self.balance is None else self._balance(dataset),
-            epsilon=float(self.epsilon),
-            inside=False,
-            lowest=lowest,
-            highest=highest,
-            geometry=geometry,
-            sample=lambda: geometry.apply(dataset.take(start.sample_rows(dataset, k, seed))),
-            table=LOSSES["hinge"].table,
-            wide=k > 2 or self._starts() > 1,
-            guarded=k > 2 and self.max_size is None and 0 < self.min_size < WISH,
-            summed=self.margin == "sum",
-            pairs=self._pair_losses(links, dataset, geometry),
-        )
-        solver = CuttingPlane(problem, engine.run)
+    def _open(self, source: Any, component: str | None, sample_weight: ArrayLike | None) -> Rows:
+        dataset = super()._open(source, component, sample_weight)
+        self._links = known.checked(self._links, dataset.n_rows, int(self.n_clusters))
+        if self.balance is None and self._links.must.all():
+            raise InputError(
+                "balance is None and no cannot-link was given: one cluster of all rows would cost nothing; give a "
+                "cannot-link, or a balance."
+            )
+        return dataset
 
-        def begin() -> State:
-            return solver.init(self._labellings(engine, geometry, seed), dataset.n_features)
+    def _problem(self, dataset: Rows, geometry: Geometry, seed: int) -> Problem:
+        problem = super()._problem(dataset, geometry, seed)
+        pairs = self._pair_losses(dataset, geometry, problem.C)
+        return replace(problem, summed=self.margin == "sum", pairs=pairs)
 
-        state, history, why = self._driven(solver, begin, geometry, began)
-        best = solver.best(state)
-        why = best.ended if why == "done" else why
-        self._found(geometry, seed, history, best.best.value, best.gap, why, C=problem.C, init=self._init)
-        self._phase("label")
-        self._settle(geometry.raw(best.best.W, best.best.b, best.best.price), engine)
-        self._tell_of_end(why)
-        self._tell_of_bound(why, bool(best.best.price.any()))
-        self._tell_of_empty()
-
-    def _pair_losses(self, links: Links, dataset: Rows, geometry: Geometry) -> PairLosses | None:
-        if not links.size:
+    def _pair_losses(self, dataset: Rows, geometry: Geometry, C: float) -> PairLosses | None:
+        if not self._links.size:
             return None
-        found = known.closed(links, int(self.n_clusters))
-        rows = dataset.take(found.rows)
-        if not isinstance(rows, np.ndarray):
-            kind = np.uint32 if dataset.n_features <= 2**31 else np.uint64
-            rows = Csr(rows.data, rows.indices.astype(kind), rows.indptr.astype(np.int64), dataset.n_features)
-        C = self._C_pairs()
-        scale = getattr(self, "_scale_c", lambda m: 1.0)
-        return PairLosses(rows, found.must, found.cannot, geometry, C*scale(found.must.weight.sum()), C*scale(found.cannot.weight.sum()))
+        closed = known.closed(self._links, int(self.n_clusters))
+        weights = []
+        for pairs in (closed.must, closed.cannot):
+            m = float(pairs.weight.sum())
+            auto = SHARE[self.n_clusters == 2] * C * m / (m + FEW)
+            weights.append(auto if isinstance(self.C_pairs, str) else float(self.C_pairs) * bool(m))
+        return PairLosses(gathered(dataset, closed.rows), closed.must, closed.cannot, geometry, *weights)
 
-    def _C(self):
-        return (30.0 if self.n_clusters == 2 else 100.0) if self.C == "auto" else float(self.C)
-    def _C_pairs(self):
-        return 30.0 if self.C_pairs == "auto" else float(self.C_pairs)
+    def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
+        super()._search(engine, geometry, seed, began)
+        links = self._links
+        together = self.labels_[links.one] == self.labels_[links.other]
+        self.choices_.update(
+            must_links=int(np.count_nonzero(links.must)),
+            cannot_links=int(np.count_nonzero(~links.must)),
+            must_links_broken=int(np.count_nonzero(links.must & ~together)),
+            cannot_links_broken=int(np.count_nonzero(~links.must & together)),
+        )
+
+    def _balance(self, dataset: Rows) -> float:
+        return FREE if self.balance is None else super()._balance(dataset)
 
     def check_parameters(self) -> None:
-        pass
+        """Refuse a parameter in one sentence."""
+        super().check_parameters()
+        if not (isinstance(self.C_pairs, str) and self.C_pairs == "auto"):
+            number("C_pairs", self.C_pairs, 'a number above 0, or "auto",', ABOVE_0, np.inf)
+        choice("margin", self.margin, ("max", "sum"))
 
-def _plain(links):
-    rows, flat = np.unique(np.stack([links.one, links.other], axis=1), return_inverse=True)
-    ends = flat.reshape(-1, 2)
-    return rows, ends[links.must], ends[~links.must]
+    def _check_balance(self) -> None:
+        if self.balance is not None:
+            super()._check_balance()

@@ -44,5 +44,14 @@ def cutting_plane_bytes(size: Size, n_clusters: int) -> int:
     return int(PROCESS + size.data_bytes + rows + seeding + planes)
 
 
-FIT_BYTES: dict[str, Callable[[Size, int], int]] = {"cpmmc": cutting_plane_bytes}
+def pairwise_bytes(size: Size, n_clusters: int) -> int:
+    """As for cpmmc, and the driver's planes of linked rows: as many again of either kind, held twice.
+
+    The linked rows themselves come on top, each once, as they are held in memory: at most the data again.
+    """
+    hyperplanes = 1 if n_clusters == 2 else n_clusters
+    return cutting_plane_bytes(size, n_clusters) + 2 * 16 * hyperplanes * size.n_features * PLANES
+
+
+FIT_BYTES: dict[str, Callable[[Size, int], int]] = {"cpmmc": cutting_plane_bytes, "pairwise": pairwise_bytes}
 """For each method, the bytes that a fit needs."""

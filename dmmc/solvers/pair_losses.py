@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dmmc import kernels
 from dmmc.constraints import Pairs
-from dmmc.data import Csr
+from dmmc.data import Csr, Rows
 from dmmc.geometry import Geometry
 
 Array = NDArray[Any]
@@ -29,6 +29,15 @@ class Cut(NamedTuple):
     loss: float
     slope: Array
     tilt: Array
+
+
+def gathered(dataset: Rows, wanted: Array) -> Array | Csr:
+    """A few rows of a data set, as the kernels read them."""
+    rows = dataset.take(wanted)
+    if isinstance(rows, np.ndarray):
+        return rows
+    columns = np.uint32 if rows.indices.dtype == np.int32 or dataset.n_features < 2**31 else np.uint64
+    return Csr(rows.data, rows.indices.astype(columns), rows.indptr.astype(np.int64), dataset.n_features)
 
 
 class PairLosses:
