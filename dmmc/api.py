@@ -160,8 +160,8 @@ def fit(
     performance_report : on a cluster, write Dask's own report of the run to this file
     dashboard : with `workers`, show Dask's dashboard on this machine
     command : what to name in run.json and the report as the command that made them
-    constraints : pairs of rows that must or cannot be together, for method "pairwise" (or "auto"): an array, a list or a
-        frame of (i, j, "must" or "cannot"), or the path of a csv with the columns i,j,link; rows are numbered from 0
+    constraints : pairs of rows that must or cannot be together, for method "pairwise" (or "auto"): an array, a list or
+        a frame of (i, j, "must" or "cannot"), or the path of a csv with the columns i,j,link; rows are numbered from 0
     **params : parameters of the method's estimator, such as C or n_init
 
     Returns
@@ -218,7 +218,8 @@ def fit(
         model.watch(watch, keeper)
         model.on(engine)
         try:
-            model.fit(engine.dataset, sample_weight=sample_weight, **({} if links is None else {"constraints": links}))
+            told: dict[str, Any] = {} if links is None else {"constraints": links}
+            model.fit(engine.dataset, sample_weight=sample_weight, **told)
         finally:
             model.watch(None)
             model.on(None)
@@ -341,7 +342,9 @@ def _takes_links(method: Any) -> Any:
     if method == "auto":
         return "pairwise"
     if isinstance(method, str) and method in METHODS and METHODS[method].estimator != "PairwiseMMC":
-        raise InputError(f"constraints were given, but method {method!r} takes none; 'pairwise' does, and 'auto' is it.")
+        raise InputError(
+            f"constraints were given, but method {method!r} takes none; 'pairwise' does, and 'auto' is it."
+        )
     return method
 
 

@@ -340,6 +340,48 @@ def predict(
 
 
 @cli.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("source")
+@click.option("-n", "--n-pairs", type=click.IntRange(min=1), default=20, show_default=True, help="how many pairs")
+@click.option("-o", "--pairs", "target", type=click.Path(path_type=Path), required=True, help="PAIRS.csv to write")
+@click.option("--component", help="path inside the store")
+@click.option("--constraints", metavar="ANSWERED.csv", help="pairs that are answered: they are not asked again")
+@click.option("--restarts", type=click.IntRange(min=0), default=4, show_default=True, help="fits to compare with")
+@click.option("--random-state", type=int, default=0, show_default=True, help="the seed")
+@click.option("--n-jobs", type=int, help="threads; all cores if left out")
+def pairs(
+    out: Path,
+    source: str,
+    n_pairs: int,
+    target: Path,
+    component: str | None,
+    constraints: str | None,
+    restarts: int,
+    random_state: int,
+    n_jobs: int | None,
+) -> None:
+    """Propose pairs of rows to ask a person about, for the fit of SOURCE in OUT.
+
+    Fill in the column link of PAIRS.csv with must or cannot, and give it to 'dmmc fit --constraints'.
+    """
+    from dmmc import api
+    from dmmc.constraints import write
+    from dmmc.data import open_dataset
+    from dmmc.proposals import propose_pairs
+
+    if os.path.lexists(target):
+        raise InputError(f"{target} exists; choose another path, or remove it first.")
+    model = api.load(out).set_params(n_jobs=n_jobs)
+    rows = open_dataset(source, component, n_jobs)
+    with _notes():
+        found = propose_pairs(
+            rows, model, n_pairs, constraints=constraints, n_restarts=restarts, random_state=random_state
+        )
+    write(target, found, rows.row_ids)
+    click.echo(f"{len(found)} pairs written to {_name(target)}: fill in the column link with must or cannot")
+
+
+@cli.command()
 @click.argument("labels")
 @click.argument("truth")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")

@@ -153,13 +153,14 @@ def _row(value: Any, where: str) -> int:
     return number
 
 
-def write(path: str | os.PathLike[str], pairs: Iterable[Sequence[Any]]) -> None:
-    """Pairs as a csv that `read` takes; a new file only."""
+def write(path: str | os.PathLike[str], pairs: Array, row_ids: Array | None = None) -> None:
+    """Pairs (m, 2) as a csv whose links are to be filled in, with the names of the rows if they have any."""
+    named = () if row_ids is None else ("name_i", "name_j")
     try:
         with open(path, "x", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(COLUMNS)
-            writer.writerows(pairs)
+            writer.writerow((*COLUMNS, *named))
+            writer.writerows((i, j, "", *(() if row_ids is None else row_ids[[i, j]])) for i, j in pairs.tolist())
     except FileExistsError:
         raise InputError(f"{path} exists; choose another path, or remove it first.") from None
 
@@ -232,6 +233,13 @@ def _parts(links: Links, n_clusters: int) -> _Parts:
     graph = coo_array((np.ones(len(starts), bool), (starts, stops)), (2 * m, 2 * m))
     both = connected_components(graph, directed=False)[1].astype(np.int64)
     return _Parts(rows, ends, both[:m], both[m:])
+
+
+def parts_of(links: Links, n_clusters: int) -> tuple[Array, Array, set[tuple[int, int]]]:
+    """Linked rows, each once; the part of each, whose rows must be together; and which parts cannot be, both ways."""
+    parts = _parts(links, n_clusters)
+    apart = {tuple(pair) for pair in parts.part[parts.ends[~links.must]].tolist()}
+    return parts.rows, parts.part, apart | {(b, a) for a, b in apart}
 
 
 def _refuse_contradiction(links: Links, n_clusters: int) -> None:
@@ -347,9 +355,7 @@ def _members(part: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
     return dict(zip(numbers.tolist(), np.split(order, first[1:]), strict=True)) if len(order) else {}
 
 
-def _all_pairs(
-    sides: Iterable[tuple[Array, Array, int]], given: NDArray[np.int64], distinct: bool
-) -> Pairs:
+def _all_pairs(sides: Iterable[tuple[Array, Array, int]], given: NDArray[np.int64], distinct: bool) -> Pairs:
     """All pairs of rows of both sides; `distinct` where the sides are the same rows. In one order, for the bits."""
     sides = [(a, b, count) for a, b, count in sides if not distinct or len(a) > 1]
     sizes = [len(a) * (len(a) - 1) // 2 if distinct else len(a) * len(b) for a, b, _ in sides]

@@ -173,7 +173,7 @@ def _violation(g: Floats, group: Indices, least: Floats) -> float:
     least.fill(np.inf)
     for k in range(g.size):
         least[group[k]] = min(least[group[k]], g[k])
-    return -least.sum()
+    return -float(least.sum())
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -341,9 +341,7 @@ def _step(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def certify(
-    Q: Floats, a: Floats, S: Floats, box: float, group: Indices, mu: Floats, b: Floats
-) -> tuple[float, float]:
+def certify(Q: Floats, a: Floats, S: Floats, box: float, group: Indices, mu: Floats, b: Floats) -> tuple[float, float]:
     """The primal value (E5) at (w, b) and the dual value (E6) at mu, both divided by C."""
     m, P = S.shape
     Qmu, v = np.empty(m), np.empty(P)

@@ -108,7 +108,7 @@ def test_warnings_of_a_fit_reach_the_user() -> None:
         (lambda X: dmmc.fit(X, 2, security={}), "TLS files were given without a scheduler"),
         (lambda X: dmmc.fit(X, 2, scheduler="tls://x:1", security={"ca": "a"}), "a mapping of ca, cert and key"),
         (lambda X: dmmc.fit(X, 2, performance_report="p.html"), "a performance report is made by a cluster"),
-        (lambda X: dmmc.fit(X, 2, constraints=[]), "constraints were given, but"),
+        (lambda X: dmmc.fit(X, 2, method="cpmmc", constraints=[]), "constraints were given, but"),
         (lambda X: dmmc.fit(X, 2, resume=True), "resume=True was given, and no out"),
         (lambda X: dmmc.fit("no/such/store", 2), "'no/such/store' does not exist"),
     ],

@@ -143,7 +143,7 @@ FITS = {
         "TLS ca: 'nowhere' is not a file",
     ),
     "tls without a cluster": ("good.zarr -k 2 --tls-ca a --tls-cert b --tls-key c", "without a scheduler"),
-    "constraints": ("good.zarr -k 2 --constraints pairs.csv", "--constraints is not in this version yet"),
+    "constraints": ("good.zarr -k 2 --constraints pairs.csv", "pairs.csv does not exist; a csv with the columns i,j"),
     "resume and overwrite": ("good.zarr -k 2 --resume --overwrite", "choose one of them"),
     "storage option": ("good.zarr -k 2 --storage-option a=b", "--storage-option is not in this version yet"),
     "performance report": ("good.zarr -k 2 --performance-report a", "is made by a cluster"),

@@ -185,6 +185,17 @@ def test_what_a_fit_on_a_cluster_writes_is_what_a_fit_here_writes(client: Any, t
         assert (tmp_path / "there" / "model" / name).read_bytes() == (tmp_path / "here" / "model" / name).read_bytes()
 
 
+@pytest.mark.parametrize("kind", ["zarr", "zarr csr"])
+def test_linked_rows_are_gathered_from_a_cluster_to_the_same_bits(client: Any, tmp_path: Path, kind: str) -> None:
+    X = sparse_rows() if "csr" in kind else blobs()
+    rng = np.random.default_rng(0)
+    ends = rng.permutation(X.shape[0])[:80].reshape(40, 2)
+    pairs = [(int(i), int(j), "must" if p % 3 else "cannot") for p, (i, j) in enumerate(ends)]
+    run = dmmc.fit(source_of(kind, X, tmp_path), 3, constraints=pairs, scheduler=client)
+    assert run.choices["method"] == "pairwise"
+    assert bits(run) == bits(dmmc.fit(X, 3, constraints=pairs))
+
+
 # ---------------------------------------------------------------------------------------------------- predictions
 
 

@@ -46,6 +46,11 @@ def outlying() -> Any:
     return rows
 
 
+def linked() -> list[tuple[int, int, str]]:
+    y = datasets.load("digits")[1] % 3
+    return [(i, i + 50, "must" if y[i] == y[i + 50] else "cannot") for i in range(0, 300, 7)]
+
+
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "two clusters": lambda: {"source": digits(), "n_clusters": 2},
     "ten clusters": lambda: {"source": digits(), "n_clusters": 10},
@@ -57,6 +62,7 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
         "sample_weight": np.random.default_rng(0).random(ROWS),
     },
     "labels and bounds": lambda: {"source": digits(), "n_clusters": 4, "init": np.arange(ROWS) % 4, "min_size": 0.9},
+    "linked rows": lambda: {"source": digits(), "n_clusters": 3, "constraints": linked()},
     "seeded again": lambda: {"source": digits(), "n_clusters": 6, "init": "random", "n_init": 1, "min_size": 0},
 }
 

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dmmc import CuttingPlaneMMC, InputError
+from dmmc import CuttingPlaneMMC, InputError, PairwiseMMC
 
 RANDOM = "starts are drawn at random, and other rows are drawn when rows are repeated instead of weighted"
 
@@ -25,7 +25,7 @@ def expected_failures(estimator: CuttingPlaneMMC) -> dict[str, str]:
 
 @pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
 @parametrize_with_checks(
-    [CuttingPlaneMMC(), CuttingPlaneMMC(n_clusters=3)],
+    [CuttingPlaneMMC(), CuttingPlaneMMC(n_clusters=3), PairwiseMMC()],
     expected_failed_checks=expected_failures,
     xfail_strict=False,
 )

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dmmc import constraints as known
-from dmmc.constraints import Links
 from dmmc.data import Rows
 from dmmc.engine import Engine
 from dmmc.errors import InputError
@@ -67,6 +66,7 @@ max_seconds, callbacks
     """
 
     order = "outside"
+    balance: Any
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ max_seconds, callbacks
         self.C = C
         self.C_pairs = C_pairs
         self.margin = margin
-        self.balance = balance  # type: ignore[assignment]
+        self.balance = balance
         self.min_size = min_size
         self.max_size = max_size
         self.epsilon = epsilon

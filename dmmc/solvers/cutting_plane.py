@@ -220,7 +220,7 @@ class CuttingPlane:
             planes.gram,
             planes.intercepts,
             planes.tilts,
-            p.budgets,
+            p.C if p.pairs is None else p.budgets,
             p.box,
             planes.multipliers,
             0.01 * p.epsilon,

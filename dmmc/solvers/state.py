@@ -146,7 +146,7 @@ def _whole_run(run: Run, problem: Problem) -> bool:
         P = K if len(planes.W) == K else k
         sides += zip(planes, ((P, d), (P,), (P,)), strict=True)
     idle, groups = run.planes.idle, run.planes.groups
-    known = groups.size == 0 or bool(0 <= groups.min() and groups.max() < len(problem.budgets))
+    known = groups.size == 0 or bool(groups.min() >= 0 and groups.max() < len(problem.budgets))
     return known and all(
         array.shape == shape and array.dtype == (np.int64 if array is idle or array is groups else np.float64)
         for array, shape in sides
