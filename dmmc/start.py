@@ -11,9 +11,11 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
-from dmmc import passes
-from dmmc.data import Rows
+from dmmc import kernels, passes
+from dmmc.constraints import Pairs
+from dmmc.data import Csr, Rows
 from dmmc.features import merge
 from dmmc.features.axes import Oracle, principal_axes
 from dmmc.geometry import Geometry
@@ -30,6 +32,10 @@ CENTRES = 20_000_000
 """Numbers in the centres of all seedings."""
 SAMPLE_PASSES = 50
 LLOYD_PASSES = 20
+LINKS_AN_AXIS = 8
+"""Must-links for each principal axis on which they shape the distances, ..."""
+LINKED_AXES = 64
+"""... of which there are at least one a cluster, and no more than this."""
 GROUPS = 8
 """Groups a cluster from which a graph start joins them."""
 FEWEST_GROUPS = 32
@@ -179,6 +185,68 @@ def principal(dataset: Rows, oracle: Oracle, geometry: Geometry, n_clusters: int
         shadow = shadow - directions @ (geometry.mean / geometry.unit)
     centres = _seeded(shadow, weight, n_clusters, [seed, 4])
     return ByScores(geometry.raw(2.0 * centres @ directions, -(centres**2).sum(axis=1)), wide=True)
+
+
+def by_links(
+    dataset: Rows,
+    oracle: Oracle,
+    geometry: Geometry,
+    n_clusters: int,
+    rows: Array | Csr,
+    must: Pairs,
+    seed: int,
+) -> Labelling | None:
+    """Nearest centres where rows that must be together are near: relevant components of the leading principal axes.
+
+    1. the scatter of must-linked rows about each other, on as many axes as the links can tell about
+    2. the directions along which all rows scatter most, in units of it
+    3. k-means++ and Lloyd there, on the sample, then on all rows
+
+    Parameters
+    ----------
+    dataset, oracle, geometry : as everywhere
+    rows : linked rows as they are
+    must : pairs of them
+
+    Returns
+    -------
+    None where there are too few links
+    """
+    d, m = dataset.n_features, float(must.weight.sum())
+    q = min(int(m // LINKS_AN_AXIS), LINKED_AXES, d)
+    if q < min(n_clusters, d):
+        return None
+    axes = principal_axes(oracle, geometry, q, [seed, 5])
+    sample, weight = _sample(dataset, geometry, n_clusters, seed)
+    shadow = np.asarray(sample @ axes.T.astype(sample.dtype), np.float64)
+    shadow -= np.average(shadow, axis=0, weights=weight)
+    total = (shadow * weight[:, None]).T @ shadow / weight.sum()
+    planes = geometry.raw(axes, np.zeros(q))
+    at = kernels.scores(rows, planes.W) + planes.b
+    apart = at[must.ends[:, 0]] - at[must.ends[:, 1]]  # 1
+    within = (apart * must.weight[:, None]).T @ apart / 2.0
+    within = (within + 0.5 * q * total) / (m + 0.5 * q)  # few links say little: the rest is as for any two rows
+    within[np.diag_indices(q)] += 1e-6 * max(float(np.trace(total)) / q, 1e-12)
+    _, turn = eigh(total, within)  # 2
+    turn = turn[:, ::-1][:, : 2 * n_clusters]
+    directions = turn.T @ axes
+    centres = _seeded(shadow @ turn, weight, n_clusters, [seed, 6])  # 3
+    for _ in range(LLOYD_PASSES // 2):
+        moved = _lloyd_along(centres, directions, oracle, geometry)
+        settled = np.abs(moved - centres).max() <= SETTLED * np.abs(centres).max()
+        centres = moved
+        if settled:
+            break
+    return ByScores(geometry.raw(2.0 * centres @ directions, -(centres**2).sum(axis=1)), wide=True)
+
+
+def _lloyd_along(centres: Array, directions: Array, oracle: Oracle, geometry: Geometry) -> Array:
+    """One Lloyd pass of distances along some directions only: the moved centres."""
+    planes = geometry.raw(2.0 * centres @ directions, -(centres**2).sum(axis=1))
+    sums = oracle(passes.nearest, (planes.W[None], planes.b[None]))
+    totals = geometry.centred(sums.weighted, sums.tilt) * geometry.total @ directions.T
+    alive = (sums.tilt > 0)[:, None]
+    return np.where(alive, totals / np.where(alive, sums.tilt[:, None], 1.0), centres)
 
 
 def by_graph(dataset: Rows, engine: Engine, geometry: Geometry, A: Any, n_clusters: int, seed: int) -> merge.Merged:

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dmmc import constraints as known
+from dmmc import start
 from dmmc.data import Rows
 from dmmc.engine import Engine
 from dmmc.errors import InputError
 from dmmc.estimators.checks import ABOVE_0, choice, number
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
 from dmmc.geometry import Geometry
+from dmmc.passes import Labelling
 from dmmc.solvers.base import Callback
 from dmmc.solvers.pair_losses import PairLosses, gathered
 from dmmc.solvers.state import Problem
@@ -24,8 +26,8 @@ FREE = 1000.0
 """A bound on the bias that does not bind, in units of the margin: rows have a root mean squared norm of 1."""
 FEW = 25.0
 """Links at which their weight is half of what many get: a few would only fit the rows that they are about."""
-SHARE = {True: 1.0, False: 0.1}
-"""Weight of many links of a kind, in units of C, for two clusters and for more."""
+CLEARLY = 0.8
+"""The start that links shape is taken where it breaks less than this part of what the other breaks: it was made so."""
 
 
 class PairwiseMMC(CuttingPlaneMMC):
@@ -42,7 +44,7 @@ class PairwiseMMC(CuttingPlaneMMC):
         Weight of the margin loss; "auto" is 30 for two clusters and 100 for more.
     C_pairs : float or "auto"
         Weight of the mean loss of must-links, and of that of cannot-links. "auto" grows with their number m: C times
-        m / (m + 25), and a tenth of that for more than two clusters.
+        m / (m + 25), and 0.4 / n_clusters of that for more than two clusters, where it is at odds with the margins.
     margin : "max" or "sum"
         For more than two clusters: whether a row pays for its margin to the runner-up, or to each of the others.
     balance : float in [0, 1), "auto" or None
@@ -67,6 +69,7 @@ max_seconds, callbacks
 
     order = "outside"
     balance: Any
+    _pairs: PairLosses | None = None
 
     def __init__(
         self,
@@ -149,8 +152,8 @@ max_seconds, callbacks
 
     def _problem(self, dataset: Rows, geometry: Geometry, seed: int) -> Problem:
         problem = super()._problem(dataset, geometry, seed)
-        pairs = self._pair_losses(dataset, geometry, problem.C)
-        return replace(problem, summed=self.margin == "sum", pairs=pairs)
+        self._pairs = self._pair_losses(dataset, geometry, problem.C)
+        return replace(problem, summed=self.margin == "sum", pairs=self._pairs)
 
     def _pair_losses(self, dataset: Rows, geometry: Geometry, C: float) -> PairLosses | None:
         if not self._links.size:
@@ -159,13 +162,24 @@ max_seconds, callbacks
         weights = []
         for pairs in (closed.must, closed.cannot):
             m = float(pairs.weight.sum())
-            auto = SHARE[self.n_clusters == 2] * C * m / (m + FEW)
+            auto = C * m / (m + FEW) * (1.0 if self.n_clusters == 2 else 0.4 / self.n_clusters)
             weights.append(auto if isinstance(self.C_pairs, str) else float(self.C_pairs) * bool(m))
         return PairLosses(gathered(dataset, closed.rows), closed.must, closed.cannot, geometry, *weights)
 
+    def _labellings(self, engine: Engine, geometry: Geometry, seed: int) -> list[Labelling]:
+        """Where links can shape the distances of k-means, that start is tried too, and taken if it breaks far fewer."""
+        starts = super()._labellings(engine, geometry, seed)
+        pairs, k = self._pairs, int(self.n_clusters)
+        if pairs is None or self._init != "k-means":
+            return starts
+        linked = start.by_links(engine.dataset, engine.run, geometry, k, pairs.rows, pairs.must, seed)
+        if linked is not None and pairs.broken(linked) < CLEARLY * min(map(pairs.broken, starts)):
+            return [linked, *starts[:-1]]
+        return starts
+
     def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
         super()._search(engine, geometry, seed, began)
-        links = self._links
+        self._pairs, links = None, self._links  # the rows may go
         together = self.labels_[links.one] == self.labels_[links.other]
         self.choices_.update(
             must_links=int(np.count_nonzero(links.must)),

@@ -162,8 +162,7 @@ class CuttingPlane:
                 m, K = len(planes.movable), planes.tilts.shape[1]
                 slopes = p.geometry.centred(moved.weighted, moved.tilt).reshape(m, -1)
                 planes = planes.shifted(moved.intercept / total, slopes, moved.tilt.reshape(m, K) / total)
-            at = p.geometry.raw(run.at.W, run.at.b, run.at.price)
-            run = run._replace(labelling=ByScores(at, p.wide))
+            run = run._replace(labelling=self._labels_at(run.at))
         run = run._replace(planes=planes, counts=answer.at.counts / total, flips=answer.flips)
         return run, value
 
@@ -235,8 +234,21 @@ class CuttingPlane:
         return run.leader if run.leader.W.any() else run.at
 
     def _better(self, run: Run, here: Point) -> Point:
-        """The lower of the best point and this one, if this one's clusters are all alive."""
-        return here if here.value < run.best.value and self._alive(run) else run.best
+        """The better of the best point and this one, if this one's clusters are all alive.
+
+        That is the lower one; of three or more clusters with linked rows, the one whose labels break fewer links, as
+        there a lower objective is not a better clustering.
+        """
+        if not self._alive(run):
+            return run.best
+        pairs = self.problem.pairs
+        if pairs is None or self.problem.K == 1 or not np.isfinite(run.best.value):
+            return here if here.value < run.best.value else run.best
+        broken = [pairs.broken(self._labels_at(point)) for point in (here, run.best)]
+        return here if (broken[0], here.value) < (broken[1], run.best.value) else run.best
+
+    def _labels_at(self, point: Point) -> ByScores:
+        return ByScores(self.problem.geometry.raw(point.W, point.b, point.price), self.problem.wide)
 
     # ------------------------------------------------------------------------------------ 000's order: inside
 

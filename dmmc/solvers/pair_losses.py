@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from dmmc import kernels
 from dmmc.constraints import Pairs
-from dmmc.data import Csr, Rows
+from dmmc.data import Block, Csr, Rows
 from dmmc.geometry import Geometry
+from dmmc.passes import Labelling
 
 Array = NDArray[Any]
 
@@ -83,6 +84,16 @@ class PairLosses:
                 slope, tilt = slope - slope.mean(axis=0), tilt - tilt.mean()
             found.append(Cut(CANNOT, loss, slope, tilt))
         return found
+
+    def broken(self, labelling: Labelling) -> float:
+        """The share of must-links that labels break, and that of cannot-links."""
+        n = self.rows.n_rows if isinstance(self.rows, Csr) else len(self.rows)
+        labels = labelling.of(Block(0, 0, n, self.rows))
+        shares = 0.0
+        for pairs, wanted in ((self.must, True), (self.cannot, False)):
+            together = labels[pairs.ends[:, 0]] == labels[pairs.ends[:, 1]]
+            shares += float(np.sum(_share(pairs)[:, 0] * (together != wanted)))
+        return shares
 
     def _scores(self, W: Array, b: Array) -> Array:
         planes = self.geometry.raw(W, b)
