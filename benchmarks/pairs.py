@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def curve(report: Report) -> None:
         found = {m: [error(X, y, 2, drawn(y, m, seed), seed) for seed in range(draws)] for m in counts}
         label = f"{name} {'-'.join(map(str, chosen))}"
         report.measured.setdefault("curve", {})[label] = {str(m): each for m, each in found.items()}
-        for before, m in zip(counts, counts[1:], strict=False):
+        for before, m in pairwise(counts):
             a, b = mean(found[before]), mean(found[m])
             detail = f"{100 * b:.2f} / {100 * a:.2f} %"
             report.add(f"{label}: error, {m} pairs / {before} pairs", b / a, detail, most=1.0)
@@ -222,7 +223,9 @@ def many(report: Report) -> None:
     detail = f"{a['seconds']:.1f} / {b['seconds']:.1f} s, {a['passes']} / {b['passes']} passes"
     report.add(f"{label}: time, with / without", a["seconds"] / b["seconds"], detail)
     peak = max(a["above_baseline_mb"], 0.004)
-    detail = f"{peak:.0f} MB above the baseline, data {found['data_mb']:.0f}; without pairs {b['above_baseline_mb']:.0f}"
+    detail = (
+        f"{peak:.0f} MB above the baseline, {b['above_baseline_mb']:.0f} without pairs, data {found['data_mb']:.0f}"
+    )
     report.add(f"{label}: peak / data", peak / found["data_mb"], detail)
     detail = f"{a['accuracy']:.4f} / {b['accuracy']:.4f}"
     report.add(f"{label}: accuracy, with / without", a["accuracy"] / b["accuracy"], detail, least=1.0)

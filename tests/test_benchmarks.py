@@ -67,6 +67,20 @@ EXPECTED = {
             "newsgroups_rec: mean accuracy, graph",
         ],
     },
+    "pairs": {
+        "measured": {"curve", "digits", "random", "held_out", "proposed", "many"},
+        "lines": [
+            "error, 20 pairs / 0 pairs",
+            "error with 30 pairs",
+            "digits 0-6-8-9: error, 30 pairs / none",
+            "random starts: smallest cluster / (n / k)",
+            "accuracy, new rows / fitted rows",
+            "error, proposed / random",
+            "pairs: time, with / without",
+            "pairs: peak / data",
+            "pairs: accuracy, with / without",
+        ],
+    },
     "out_of_core": {
         "measured": {
             "bytes",
@@ -89,7 +103,7 @@ EXPECTED = {
         ],
     },
 }
-NEEDS_PROC = {"quick": "/proc/self/clear_refs", "out_of_core": "/proc/self/status"}
+NEEDS_PROC = {"pairs": "/proc/self/clear_refs", "quick": "/proc/self/clear_refs", "out_of_core": "/proc/self/status"}
 
 
 def numbers(tree: Any) -> list[float]:

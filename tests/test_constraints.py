@@ -78,9 +78,9 @@ def test_what_is_wrong_with_a_file_is_told_with_the_line(text: str, words: str, 
 
 def test_a_file_that_is_no_csv_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bytes.csv").write_bytes(b"i,j,link\n\xff\xfe\n")
-    for path, words in ((tmp_path / "none.csv", "does not exist"), (tmp_path, "folder"), ("bytes.csv", "cannot be read as csv")):
+    for name, words in (("none.csv", "does not exist"), ("", "folder"), ("bytes.csv", "cannot be read as csv")):
         with pytest.raises(InputError, match=words):
-            read(tmp_path / path)
+            read(tmp_path / name)
 
 
 def test_pairs_without_an_answer_are_left_out_and_counted(tmp_path: Path) -> None:

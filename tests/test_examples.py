@@ -40,7 +40,7 @@ def python(*command: object, cwd: Path) -> str:
 
 
 def test_every_example_has_a_test(examples: Path) -> None:
-    tested = {"batch.sh", "mnist_from_idx.py", "pipeline.py", "text.py"}
+    tested = {"batch.sh", "label_a_few_pairs.py", "mnist_from_idx.py", "pipeline.py", "text.py"}
     assert {path.name for path in examples.iterdir() if path.suffix in (".py", ".sh")} == tested
 
 
@@ -49,6 +49,26 @@ def test_the_pipeline_labels_rows_it_has_not_seen(examples: Path, tmp_path: Path
     assert "1347 rows clustered, 450 others labelled" in told
     everywhere, sure = (float(found) for found in re.findall(r"(0\.\d+)$", told, flags=re.MULTILINE))
     assert 0.6 < everywhere < sure
+
+
+def test_a_few_answers_make_fewer_errors(examples: Path, tmp_path: Path) -> None:
+    told = python(examples / "label_a_few_pairs.py", cwd=tmp_path)
+    first, *_, last = (float(found) for found in re.findall(r"error (\d+\.\d) %", told))
+    assert last < first
+
+
+def test_pairs_are_asked_for_in_a_file_and_read_from_it(examples: Path, tmp_path: Path, store_of: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3)) + 6 * (np.arange(60) % 2)[:, None]
+    store = store_of(tmp_path / "rows.zarr", X)
+    told = python(examples / "label_a_few_pairs.py", store, "--pairs", 4, cwd=tmp_path)
+    assert told.startswith("pairs.csv: say of each pair")
+    lines = (tmp_path / "pairs.csv").read_text().splitlines()
+    assert (lines[0], len(lines)) == ("i,j,link", 5)
+    ends = [[int(end) for end in line.split(",")[:2]] for line in lines[1:]]
+    links = [f"{i},{j},{'must' if i % 2 == j % 2 else 'cannot'}" for i, j in ends]
+    (tmp_path / "pairs.csv").write_text("\n".join([lines[0], *links]))
+    told = python(examples / "label_a_few_pairs.py", store, cwd=tmp_path)
+    assert told == "clusters of [30, 30] rows, 0 of the pairs broken; written to result/\n"
 
 
 def test_texts_are_clustered_by_topic(examples: Path, tmp_path: Path) -> None:

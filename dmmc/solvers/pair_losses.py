@@ -61,6 +61,7 @@ class PairLosses:
         self.geometry = geometry
         self.C_must = C_must
         self.C_cannot = C_cannot
+        self._last: tuple[Array, Array, Array] | None = None
 
     def value(self, W: Array, b: Array) -> float:
         """Weighted sum of both means at hyperplanes on centred rows."""
@@ -96,8 +97,11 @@ class PairLosses:
         return shares
 
     def _scores(self, W: Array, b: Array) -> Array:
-        planes = self.geometry.raw(W, b)
-        return kernels.scores(self.rows, planes.W, wide=len(W) > 1) + planes.b
+        """Scores of the linked rows; those of the last point are kept, as its planes are asked for after its value."""
+        if self._last is None or not (np.array_equal(self._last[0], W) and np.array_equal(self._last[1], b)):
+            planes = self.geometry.raw(W, b)
+            self._last = W, b, kernels.scores(self.rows, planes.W, wide=len(W) > 1) + planes.b
+        return self._last[2]
 
     def _apart(self, f: Array) -> tuple[float, Array]:
         """Mean over must-links of `sum_r |f_r(x1) - f_r(x2)|`, and how much each row counts in its slope."""
