@@ -130,6 +130,27 @@ def of_part(dataset: Rows, run: Callable[..., Iterable[Any]], whole: Geometry) -
     return replace(whole, mean=mean, unit=spread * whole.unit, total=total)
 
 
+def with_more(dataset: Rows, run: Callable[..., Iterable[Any]], before: Geometry) -> tuple[Geometry, Geometry]:
+    """The geometry when more rows have come: their mean joins that of the earlier ones, the unit stays.
+
+    Parameters
+    ----------
+    dataset : the new rows
+    run : the engine's `rows`
+    before : of the earlier rows
+
+    Returns
+    -------
+    With the weight of the new rows alone, and with that of all.
+    """
+    found = list(run(inspection.inspect, before.mean))
+    _check_numbers(dataset, found)
+    total, mean, _ = _moments([block.moments for block in found], before.mean)
+    every = before.total + total
+    joint = replace(before, mean=before.mean + (total / every) * (mean - before.mean), total=every)
+    return replace(joint, total=total), joint
+
+
 def _check_numbers(dataset: Rows, found: list[Inspection]) -> None:
     """Numbers are finite, and small enough to be squared and added up."""
     for block in found:
