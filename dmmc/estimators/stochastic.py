@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
 
 from dmmc import geometry as geometries
 from dmmc.data import open_dataset
@@ -31,6 +32,16 @@ from dmmc.solvers.stochastic import Point, Problem, Run, State, Stochastic
 Array = NDArray[Any]
 
 METHODS = {"hinge": "mmc-sg", "ramp": "rmmc-sg", "compact": "cmmc-sg", "robust-compact": "rcmmc-sg"}
+
+
+def _goes_on(model: Any) -> bool:
+    """Whether a model can be fitted row by row; scikit-learn asks for an AttributeError where it cannot."""
+    if model.n_clusters != 2 or model.features != "raw":
+        raise AttributeError(
+            f"n_clusters is {model.n_clusters!r} and features is {model.features!r}; partial_fit is there for "
+            'n_clusters=2 and features="raw" only.'
+        )
+    return True
 
 
 class StochasticMMC(BinaryClusterer):
@@ -224,6 +235,7 @@ class StochasticMMC(BinaryClusterer):
 
     # -------------------------------------------------------------------------------------------------- streams
 
+    @available_if(_goes_on)
     def partial_fit(
         self, X: Any, y: object = None, sample_weight: ArrayLike | None = None, *, component: str | None = None
     ) -> Self:
@@ -236,11 +248,6 @@ class StochasticMMC(BinaryClusterer):
         ----------
         X, y, sample_weight, component : as of `fit`
         """
-        if self.n_clusters != 2 or self.features != "raw":
-            raise InputError(
-                f"partial_fit was called with n_clusters={self.n_clusters!r} and features={self.features!r}; "
-                'it goes on with n_clusters=2 and features="raw" only.'
-            )
         if not hasattr(self, "coef_"):
             return self.fit(X, y, sample_weight, component=component)
         self.check_parameters()
