@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from dmmc.data import Rows
 from dmmc.engine import Engine
 from dmmc.estimators.fitting import MarginClusterer
 from dmmc.estimators.tree import Growth, Search
 from dmmc.geometry import Geometry
 from dmmc.passes import Hyperplanes, Tree
-
-SPLIT_BALANCE = 0.3
-"""Bound on the mean of f in a split: a fifth of the rows can be told from the rest."""
 
 
 class BinaryClusterer(MarginClusterer):
@@ -41,12 +37,6 @@ class BinaryClusterer(MarginClusterer):
     def _chosen(self) -> dict[str, Any]:
         """What was chosen for this fit, for `choices_`."""
         return {}
-
-    def _balance(self, dataset: Rows) -> float:
-        """As for any method; the two sides of a tree's split need not be even, so there it is 0.3 (MATH.md, 8)."""
-        if self.n_clusters > 2 and isinstance(self.balance, str):
-            return SPLIT_BALANCE
-        return super()._balance(dataset)
 
     @property
     def _n_labels(self) -> int:
