@@ -81,6 +81,10 @@ EXPECTED = {
             "newsgroups_rec: mean accuracy, graph",
         ],
     },
+    "nystroem": {
+        "measured": {"errors", "memory"},
+        "lines": ["rings of 1,500 points, noise 0.05", "moons of 1,500 points, noise 0.1", "1,500 moons: peak"],
+    },
     "out_of_core": {
         "measured": {
             "bytes",
@@ -103,7 +107,11 @@ EXPECTED = {
         ],
     },
 }
-NEEDS_PROC = {"quick": "/proc/self/clear_refs", "out_of_core": "/proc/self/status"}
+NEEDS_PROC = {
+    "quick": "/proc/self/clear_refs",
+    "nystroem": "/proc/self/clear_refs",
+    "out_of_core": "/proc/self/status",
+}
 
 
 def numbers(tree: Any) -> list[float]:

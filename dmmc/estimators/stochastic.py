@@ -73,8 +73,10 @@ class StochasticMMC(BinaryClusterer):
         published one: `rate` over the number of the epoch and of the rows.
     rate : float up to 20
         Of the published step.
-    balance, min_size, max_size, n_init, scale, features, n_neighbors, random_state, n_jobs, max_seconds, callbacks
+    balance, min_size, max_size, n_init, scale, random_state, n_jobs, max_seconds, callbacks
         As of CuttingPlaneMMC; in a tree, the sizes are those of the leaves.
+    features, n_neighbors, n_components, landmarks, kernel, gamma, degree, coef0
+        As of CuttingPlaneMMC.
     epsilon : float
         The search ends when an epoch moves the average hyperplane by less than this fraction.
     max_iter : int
@@ -121,6 +123,12 @@ class StochasticMMC(BinaryClusterer):
         scale: str = "auto",
         features: str = "raw",
         n_neighbors: int = 10,
+        n_components: int = 200,
+        kernel: str = "rbf",
+        gamma: float | str = "auto",
+        degree: int = 3,
+        coef0: float = 1.0,
+        landmarks: str = "k-means",
         random_state: Any = None,
         n_jobs: int | None = None,
         max_seconds: float | None = None,
@@ -145,6 +153,12 @@ class StochasticMMC(BinaryClusterer):
         self.scale = scale
         self.features = features
         self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.landmarks = landmarks
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.max_seconds = max_seconds
