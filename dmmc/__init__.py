@@ -14,7 +14,7 @@ from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, Inpu
 
 if TYPE_CHECKING:
     from dmmc.api import fit, load
-    from dmmc.estimators import CuttingPlaneMMC, PairwiseMMC
+    from dmmc.estimators import CuttingPlaneMMC, PairwiseMMC, StochasticMMC
     from dmmc.metrics import score
     from dmmc.proposals import propose_pairs
 
@@ -27,6 +27,7 @@ __all__ = [
     "CuttingPlaneMMC",
     "InputError",
     "PairwiseMMC",
+    "StochasticMMC",
     "__version__",
     "fit",
     "load",
@@ -41,6 +42,7 @@ _LAZY = {
     "propose_pairs": "dmmc.proposals",
     "CuttingPlaneMMC": "dmmc.estimators",
     "PairwiseMMC": "dmmc.estimators",
+    "StochasticMMC": "dmmc.estimators",
     "score": "dmmc.metrics",
 }
 

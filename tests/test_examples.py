@@ -40,7 +40,7 @@ def python(*command: object, cwd: Path) -> str:
 
 
 def test_every_example_has_a_test(examples: Path) -> None:
-    tested = {"batch.sh", "label_a_few_pairs.py", "mnist_from_idx.py", "pipeline.py", "text.py"}
+    tested = {"batch.sh", "label_a_few_pairs.py", "mnist_from_idx.py", "pipeline.py", "stream.py", "text.py"}
     assert {path.name for path in examples.iterdir() if path.suffix in (".py", ".sh")} == tested
 
 
@@ -69,6 +69,14 @@ def test_pairs_are_asked_for_in_a_file_and_read_from_it(examples: Path, tmp_path
     (tmp_path / "pairs.csv").write_text("\n".join([lines[0], *links]))
     told = python(examples / "label_a_few_pairs.py", store, cwd=tmp_path)
     assert told == "clusters of [30, 30] rows, 0 of the pairs broken; written to result/\n"
+
+
+def test_a_stream_is_followed_batch_by_batch(examples: Path, tmp_path: Path) -> None:
+    told = python(examples / "stream.py", cwd=tmp_path)
+    errors = [float(found) for found in re.findall(r"error.* (0\.\d+)$", told, flags=re.MULTILINE)]
+    assert len(errors) == 4
+    assert max(errors) < 0.1
+    assert not list(tmp_path.iterdir())
 
 
 def test_texts_are_clustered_by_topic(examples: Path, tmp_path: Path) -> None:

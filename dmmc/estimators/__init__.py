@@ -2,5 +2,6 @@
 
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
 from dmmc.estimators.pairwise import PairwiseMMC
+from dmmc.estimators.stochastic import StochasticMMC
 
-__all__ = ["CuttingPlaneMMC", "PairwiseMMC"]
+__all__ = ["CuttingPlaneMMC", "PairwiseMMC", "StochasticMMC"]

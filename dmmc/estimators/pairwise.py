@@ -51,8 +51,8 @@ class PairwiseMMC(CuttingPlaneMMC):
         Bound on the mean decision value (for more than two clusters: on differences of biases). "auto" is 0.03; for two
         clusters from a graph start it is more, by the difference of their shares. None is no bound; it needs a
         cannot-link, without which one cluster of all rows would cost nothing.
-    min_size, max_size, epsilon, max_iter, init, n_init, scale, features, n_neighbors, random_state, n_jobs, \
-max_seconds, callbacks
+    min_size, max_size, epsilon, max_iter, init, n_init, scale, features, n_neighbors, n_components, kernel, gamma, \
+degree, coef0, landmarks, random_state, n_jobs, max_seconds, callbacks
         As of `CuttingPlaneMMC`.
 
     Attributes
@@ -88,6 +88,12 @@ max_seconds, callbacks
         scale: str = "auto",
         features: str = "raw",
         n_neighbors: int = 10,
+        n_components: int = 200,
+        kernel: str = "rbf",
+        gamma: float | str = "auto",
+        degree: int = 3,
+        coef0: float = 1.0,
+        landmarks: str = "k-means",
         random_state: Any = None,
         n_jobs: int | None = None,
         max_seconds: float | None = None,
@@ -107,6 +113,12 @@ max_seconds, callbacks
         self.scale = scale
         self.features = features
         self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.landmarks = landmarks
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.max_seconds = max_seconds
