@@ -178,11 +178,11 @@ degree, coef0, landmarks, random_state, n_jobs, max_seconds, callbacks
             weights.append(auto if isinstance(self.C_pairs, str) else float(self.C_pairs) * bool(m))
         return PairLosses(gathered(dataset, closed.rows), closed.must, closed.cannot, geometry, *weights)
 
-    def _labellings(self, engine: Engine, geometry: Geometry, seed: int) -> list[Labelling]:
+    def _labellings(self, engine: Engine, geometry: Geometry, seed: int, init: str | None = None) -> list[Labelling]:
         """Where links can shape the distances of k-means, that start is tried too, and taken if it breaks far fewer."""
-        starts = super()._labellings(engine, geometry, seed)
+        starts = super()._labellings(engine, geometry, seed, init)
         pairs, k = self._pairs, int(self.n_clusters)
-        if pairs is None or self._init != "k-means":
+        if pairs is None or (init or self._init) != "k-means":
             return starts
         linked = start.by_links(engine.dataset, engine.run, geometry, k, pairs.rows, pairs.must, seed)
         if linked is not None and pairs.broken(linked) < CLEARLY * min(map(pairs.broken, starts)):
