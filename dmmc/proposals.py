@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from dmmc import constraints as known
 from dmmc.api import Run
-from dmmc.constraints import Links
+from dmmc.closure import checked, parts_of
+from dmmc.constraints import Links, read
 from dmmc.data import open_dataset
 from dmmc.errors import ClusteringWarning, InputError
 from dmmc.estimators.checks import number, seed_of
@@ -69,7 +69,7 @@ def propose_pairs(
         raise InputError("the model has one cluster; pairs are proposed for at least two.")
     seed = seed_of(random_state)
     dataset = open_dataset(source, component, fitted.n_jobs)
-    links = known.checked(known.read(constraints), dataset.n_rows, int(fitted.n_clusters))
+    links = checked(read(constraints), dataset.n_rows, int(fitted.n_clusters))
     f = fitted.decision_function(dataset)
     f = np.stack([-f, f], axis=1) / 2 if f.ndim == 1 else f
     order = np.argsort(-f, axis=1, kind="stable")[:, :2]
@@ -136,7 +136,7 @@ def _known_parts(links: Links, n_rows: int, n_clusters: int) -> tuple[Array, set
     part = np.full(n_rows, -1)
     if not links.size:
         return part, set()
-    rows, numbers, apart = known.parts_of(links, n_clusters)
+    rows, numbers, apart = parts_of(links, n_clusters)
     part[rows] = numbers
     return part, apart
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from dmmc import kernels, passes
-from dmmc.constraints import Pairs
+from dmmc.closure import Pairs
 from dmmc.data import Csr, Rows
 from dmmc.features import merge
 from dmmc.features.axes import Oracle, principal_axes

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dmmc import ClusteringWarning, InputError
-from dmmc.constraints import CLOSED, Links, checked, closed, read, write
+from dmmc.closure import CLOSED, checked, closed
+from dmmc.constraints import Links, read, write
 
 PAIRS = [(0, 1, "must"), (2, 3, "cannot"), (4, 1, "must")]
 

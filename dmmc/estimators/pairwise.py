@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dmmc import constraints as known
 from dmmc import start
+from dmmc.closure import checked, closed
+from dmmc.constraints import read
 from dmmc.data import Rows
 from dmmc.engine import Engine
 from dmmc.errors import InputError
@@ -149,12 +150,12 @@ degree, coef0, landmarks, random_state, n_jobs, max_seconds, callbacks
             the path of a csv with the columns i,j,link
         component : path inside the store, for a zarr store
         """
-        self._links = known.read(constraints)
+        self._links = read(constraints)
         return super().fit(X, y, sample_weight, component=component)
 
     def _open(self, source: Any, component: str | None, sample_weight: ArrayLike | None) -> Rows:
         dataset = super()._open(source, component, sample_weight)
-        self._links = known.checked(self._links, dataset.n_rows, int(self.n_clusters))
+        self._links = checked(self._links, dataset.n_rows, int(self.n_clusters))
         if self.balance is None and self._links.must.all():
             raise InputError(
                 "balance is None and no cannot-link was given: one cluster of all rows would cost nothing; give a "
@@ -170,13 +171,13 @@ degree, coef0, landmarks, random_state, n_jobs, max_seconds, callbacks
     def _pair_losses(self, dataset: Rows, geometry: Geometry, C: float) -> PairLosses | None:
         if not self._links.size:
             return None
-        closed = known.closed(self._links, int(self.n_clusters))
+        follows = closed(self._links, int(self.n_clusters))
         weights = []
-        for pairs in (closed.must, closed.cannot):
+        for pairs in (follows.must, follows.cannot):
             m = float(pairs.weight.sum())
             auto = C * m / (m + FEW) * (1.0 if self.n_clusters == 2 else 0.4 / self.n_clusters)
             weights.append(auto if isinstance(self.C_pairs, str) else float(self.C_pairs) * bool(m))
-        return PairLosses(gathered(dataset, closed.rows), closed.must, closed.cannot, geometry, *weights)
+        return PairLosses(gathered(dataset, follows.rows), follows.must, follows.cannot, geometry, *weights)
 
     def _labellings(self, engine: Engine, geometry: Geometry, seed: int, init: str | None = None) -> list[Labelling]:
         """Where links can shape the distances of k-means, that start is tried too, and taken if it breaks far fewer."""
@@ -191,9 +192,12 @@ degree, coef0, landmarks, random_state, n_jobs, max_seconds, callbacks
 
     def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
         super()._search(engine, geometry, seed, began)
+        weights = (0.0, 0.0) if self._pairs is None else (self._pairs.C_must, self._pairs.C_cannot)
         self._pairs, links = None, self._links  # the rows may go
         together = self.labels_[links.one] == self.labels_[links.other]
         self.choices_.update(
+            C_must=weights[0],
+            C_cannot=weights[1],
             must_links=int(np.count_nonzero(links.must)),
             cannot_links=int(np.count_nonzero(~links.must)),
             must_links_broken=int(np.count_nonzero(links.must & ~together)),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc import kernels
-from dmmc.constraints import Pairs
+from dmmc.closure import Pairs
 from dmmc.data import Block, Csr, Rows
 from dmmc.geometry import Geometry
 from dmmc.passes import Labelling
