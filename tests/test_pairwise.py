@@ -16,7 +16,18 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_blobs
 
 import dmmc
-from dmmc import ClusteringWarning, InputError, PairwiseMMC, closure, constraints, data, datasets, master, score
+from dmmc import (
+    ClusteringWarning,
+    InputError,
+    PairwiseMMC,
+    closure,
+    constraints,
+    data,
+    datasets,
+    kernels,
+    master,
+    score,
+)
 from dmmc.data import open_dataset
 from dmmc.engine import Local
 from dmmc.geometry import Geometry, measure
@@ -164,6 +175,26 @@ def test_two_clusters_are_the_same_problem_with_one_hyperplane_or_two(seed: int,
     wide = solved(X, y, pairs, 2, (5.0, 3.0, 4.0), k_wide=True, summed=summed)
     assert wide.best.value == pytest.approx(binary.best.value / 2, rel=1e-5)
     np.testing.assert_allclose(wide.best.W[1] - wide.best.W[0], binary.best.W[0], atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", ["f8", "u1", "csr"])
+def test_a_summed_margin_is_the_sum_over_all_other_clusters(kind: str) -> None:
+    rng, K = np.random.default_rng(0), 4
+    X = rng.integers(0, 9, size=(150, 5)).astype("f8" if kind == "csr" else kind)
+    W, b = rng.normal(size=(1, K, 5)) / 5, rng.normal(size=(1, K))
+    labels, weight = rng.integers(K, size=(1, 150)).astype(np.int8), rng.random(150)
+    rows = open_dataset(scipy.sparse.csr_array(X) if kind == "csr" else X).blocks[0].rows
+    table = LOSSES["hinge"].table
+    sums, _ = kernels.losses(rows, W, b, table, [kernels.GIVEN], labels, weight=weight, summed=True)
+    f = X @ W[0].T + b[0]
+    own = np.eye(K, dtype=bool)[labels[0]]
+    margins = (f * own).sum(axis=1)[:, None] - f
+    inside = np.where(own, 0.0, margins < 1) * weight[:, None]
+    coef = own * inside.sum(axis=1)[:, None] - inside
+    np.testing.assert_allclose(sums.risk[0], np.sum(inside * (1 - margins)), rtol=1e-5)
+    np.testing.assert_allclose(sums.intercept[0], inside.sum(), rtol=1e-6)
+    np.testing.assert_allclose(sums.tilt, coef.sum(axis=0), atol=1e-5)
+    np.testing.assert_allclose(sums.weighted, coef.T @ X, atol=1e-3)
 
 
 # ------------------------------------------------------------------------------------ against a generic solver
