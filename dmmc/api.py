@@ -374,7 +374,7 @@ class _Watch:
         else:
             if self._folder is not None:
                 self._folder.log(event)
-            left = (self._model.max_iter - event["iteration"]) * each
+            left = (self._model.most_passes - event["iteration"]) * each
             if self._model.max_seconds is not None:
                 left = min(left, max(0.0, self._model.max_seconds - event["seconds"]))
             event = {"phase": "search", **event, "rows_per_second": self.n_rows / max(each, 1e-9), "at_most": left}

@@ -67,11 +67,11 @@ def summarise(
     standardised : features were put on one scale, so distances are taken on it too
     """
     row_map, planes = decision
-    k = max(len(planes.W), 2)
+    k = max(planes.n_scores, 2)
     rows = _sampled(dataset, labels, k)
     sample = dataset.take(rows)
     seen = sample if row_map is None else maps.of_rows(row_map, sample)
-    f = np.asarray(seen @ planes.W.T) + (planes.b + planes.price)
+    f = planes.decided(np.asarray(seen @ planes.W.T))
     lead, of = margins(f), labels[rows]
     shown = SHOWN
     if images:

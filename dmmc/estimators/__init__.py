@@ -1,5 +1,6 @@
 """Estimators: thin scikit-learn shells over data, engine, start and solver."""
 
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
+from dmmc.estimators.stochastic import StochasticMMC
 
-__all__ = ["CuttingPlaneMMC"]
+__all__ = ["CuttingPlaneMMC", "StochasticMMC"]
