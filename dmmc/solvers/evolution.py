@@ -61,25 +61,6 @@ class Problem:
         return 1.0 - float(p @ p)
 
 
-def whitening(gram: Array, total: float, ridge: float) -> tuple[Array, Array]:
-    """What makes rows ψ of rows A: `ψ = A M`, from the Gram matrix `Σ ω A Aᵀ`.
-
-    Parameters
-    ----------
-    gram : (q, q)
-    total : sum of the weights
-    ridge : λn
-
-    Returns
-    -------
-    `M = Q ((Λ + λn) / Σω)^-½`, and the eigenvalues Λ of the Gram matrix, `gram = QΛQᵀ`
-    """
-    values, Q = np.linalg.eigh(gram)
-    values = np.maximum(values, 0.0)
-    Q = Q * np.where(Q[np.abs(Q).argmax(axis=0), range(len(Q))] < 0, -1.0, 1.0)
-    return np.ascontiguousarray(Q / np.sqrt((values + ridge) / total)), values
-
-
 class Individual(NamedTuple):
     """A labelling and its `p = Φᵀy`."""
 

@@ -6,6 +6,7 @@ with one of the opposite sign. Fitness follows from `p = Φᵀy`, which a flip c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ class Population(NamedTuple):
     ended: str = ""
 
 
-class State(NamedTuple):
+class Populations(NamedTuple):
     """All restarts."""
 
     runs: tuple[Population, ...]
@@ -51,21 +52,29 @@ class Published:
     Parameters
     ----------
     problem : Problem
-    Phi : (n, q)
+    rows : gives ψ (n, q)
     weight : (n,)
     """
 
-    types = (State, Population)
+    types = (Populations, Population)
     """What a state is made of."""
 
-    def __init__(self, problem: Problem, Phi: Array, weight: Array) -> None:
+    def __init__(self, problem: Problem, rows: Callable[[], Array], weight: Array) -> None:
         self.problem = problem
-        self.Phi = np.ascontiguousarray(Phi, np.float64)
         self.weight = np.ascontiguousarray(weight, np.float64)
+        self._rows = rows
+        self._Phi: Array | None = None
 
-    def init(self, restarts: int) -> State:
+    @property
+    def Phi(self) -> Array:
+        """(n, q), float64."""
+        if self._Phi is None:
+            self._Phi = (self.weight / self.problem.total)[:, None] * self._rows()
+        return self._Phi
+
+    def init(self, restarts: int) -> Populations:
         """Random signs whose positive side has half of the weight."""
-        return State(tuple(self._begun(number) for number in range(restarts)))
+        return Populations(tuple(self._begun(number) for number in range(restarts)))
 
     def _begun(self, number: int) -> Population:
         problem = self.problem
@@ -80,9 +89,9 @@ class Published:
         random = rng.integers(2**63, size=1, dtype=np.uint64)
         return Population(Y[order], P[order], (Y @ self.weight)[order], squares[order], random)
 
-    def whole(self, state: State) -> bool:
+    def whole(self, state: Populations) -> bool:
         """Whether a state that was read from a file is one of this problem."""
-        (n, q), mu = self.Phi.shape, self.problem.population
+        n, q, mu = self.problem.n_rows, self.problem.n_features, self.problem.population
         shapes = ((mu, n), (mu, q), (mu,), (mu,), (1,))
         types = (np.int8, np.float64, np.float64, np.float64, np.uint64)
         return bool(state.runs) and all(
@@ -91,11 +100,11 @@ class Published:
             for part, shape, kind in zip(run[:5], shapes, types, strict=True)
         )
 
-    def done(self, state: State) -> bool:
+    def done(self, state: Populations) -> bool:
         """All restarts have ended."""
         return all(run.ended for run in state.runs)
 
-    def report(self, state: State) -> dict[str, Any]:
+    def report(self, state: Populations) -> dict[str, Any]:
         """The lowest fitness, and how far the restarts are."""
         return {
             "objective": 1.0 - max(float(run.squares[0]) for run in state.runs),
@@ -104,14 +113,14 @@ class Published:
             "runs": sum(not run.ended for run in state.runs),
         }
 
-    def best(self, state: State) -> Array:
+    def best(self, state: Populations) -> Array:
         """`p = Φᵀy` of the lowest fitness."""
         return np.asarray(max(state.runs, key=lambda run: run.squares[0]).P[0])
 
-    def step(self, state: State) -> State:
+    def step(self, state: Populations) -> Populations:
         """As many offspring as there are rows, in each restart."""
         went = [(run, 0) if run.ended else self._evolved(run) for run in state.runs]
-        return State(tuple(run for run, _ in went), sum(changes for _, changes in went))
+        return Populations(tuple(run for run, _ in went), sum(changes for _, changes in went))
 
     def _evolved(self, run: Population) -> tuple[Population, int]:
         problem = self.problem

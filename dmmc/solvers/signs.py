@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from dmmc.data import Block
 from dmmc.kernels import signs as kernels
-from dmmc.kernels import weighted_sum
 from dmmc.passes import Labelling
 
 Array = NDArray[Any]
@@ -25,8 +24,6 @@ LISTED = 100_000
 """Up to this many rows a threshold is found among all scores; with more, among those of one bin of a histogram."""
 EDGES = np.linspace(-2.0, 2.0, 4097)
 """Bins of scores, which are about ±1."""
-SLAB = 4096
-"""Rows that are converted to float64 at a time."""
 KICKS = 7
 """Names the stream of random numbers of kicks."""
 
@@ -64,16 +61,6 @@ class Pulled(NamedTuple):
 
     weighted: Array
     balance: Array
-
-
-def moment(block: Block, params: None) -> Array:
-    """`Σ ω A Aᵀ` (q, q) of rows A."""
-    q = block.rows.shape[1]
-    total = np.zeros((q, q))
-    for start in range(0, len(block.rows), SLAB):
-        rows = np.asarray(block.rows[start : start + SLAB], np.float64)
-        total += weighted_sum(rows, rows if block.weight is None else block.weight[start : start + SLAB, None] * rows)
-    return total
 
 
 def started(block: Block, labellings: tuple[Labelling, ...]) -> Pulled:
@@ -240,7 +227,7 @@ def gains(block: Block, params: Sweep) -> tuple[tuple[Best, Best], ...]:
     f = kernels.exact_scores(block.rows, params.P)
     weight = np.ones(f.shape[1]) if block.weight is None else block.weight
     omega = weight / params.total
-    lengths = kernels.squared_lengths(block.rows)
+    lengths = lengths_of(block)
     found = []
     for y, scores in zip(Y, f, strict=True):
         gain = 4.0 * omega * (omega * lengths - y * scores)
@@ -250,6 +237,13 @@ def gains(block: Block, params: Sweep) -> tuple[tuple[Best, Best], ...]:
             both.append(Best(gain[top], block.start + top, weight[top], block.rows[top], params.most))
         found.append((both[0], both[1]))
     return tuple(found)
+
+
+def lengths_of(block: Block) -> Array:
+    """`|ψ_i|²` of each row, kept with the block."""
+    if "lengths" not in block.cache:
+        block.cache["lengths"] = kernels.squared_lengths(block.rows)
+    return np.asarray(block.cache["lengths"])
 
 
 # --------------------------------------------------------------------------------------------- all rows in one block
@@ -277,7 +271,7 @@ class Climbed(NamedTuple):
 def climbed(block: Block, params: Climb) -> list[Climbed]:
     """Climb to the end, where the block has all rows: the same steps as with many blocks, without passes."""
     weight = np.ones(len(block.rows)) if block.weight is None else block.weight
-    lengths = kernels.squared_lengths(block.rows)
+    lengths = lengths_of(block)
     found = []
     for start in params.P:
         p, y = start.copy(), np.empty(len(block.rows), np.int8)
