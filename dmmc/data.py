@@ -335,6 +335,21 @@ Rows = Dataset | Stored
 """What starts and solvers are given: they ask for its shape, its columns and a few rows, never where rows are."""
 
 
+def recut(rows: Rows, bounds: NDArray[np.int64]) -> Rows:
+    """The same rows in smaller blocks: `bounds` are those they have, and more."""
+    if isinstance(rows, Stored):
+        return replace(rows, bounds=bounds)
+    blocks: list[Block] = []
+    for start, stop in pairwise(bounds.tolist()):
+        block = rows.blocks[int(holders(rows.bounds, np.array([start]))[0])]
+        here = slice(start - block.start, stop - block.start)
+        cut = block.rows.cut(here.start, here.stop) if isinstance(block.rows, Csr) else block.rows[here]
+        weight = None if block.weight is None else block.weight[here]
+        given = None if block.given is None else block.given[here]
+        blocks.append(Block(len(blocks), start, stop, cut, weight, given))
+    return replace(rows, blocks=tuple(blocks))
+
+
 def holders(bounds: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.intp]:
     """Number of the block that holds each of the wanted rows."""
     return np.searchsorted(bounds[:-1], wanted, side="right") - 1

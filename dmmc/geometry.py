@@ -46,6 +46,7 @@ class Geometry:
     total : sum of the rows' weights
     standardised : whether features were put on one scale
     fingerprint : digest of the data
+    norm : root mean squared norm of the centred rows, of standardised ones where they are
     """
 
     mean: Array
@@ -53,6 +54,7 @@ class Geometry:
     total: float
     standardised: bool
     fingerprint: str
+    norm: float = 1.0
 
     def raw(self, W: Array, b: Array, price: Array | None = None) -> passes.Hyperplanes:
         """Hyperplanes on centred and scaled rows, as hyperplanes on the rows as they are."""
@@ -109,9 +111,10 @@ def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tup
         weight[limits.rows] *= limits.factors
         dataset = dataset.with_columns(weight=weight)
     deviation = np.sqrt(np.where(variance > 0, variance, 1.0)) if standardise else np.ones(dataset.n_features)
-    unit = np.sqrt(np.sum(variance / deviation**2)) * deviation
+    norm = float(np.sqrt(np.sum(variance / deviation**2)))
+    unit = norm * deviation
     _check_spread(dataset, unit[variance > 0], [block.moments for block in found])
-    return Geometry(mean, unit, total, standardise, _fingerprint(dataset, found)), dataset
+    return Geometry(mean, unit, total, standardise, _fingerprint(dataset, found), norm), dataset
 
 
 def of_part(dataset: Rows, run: Callable[..., Iterable[Any]], whole: Geometry) -> Geometry | None:

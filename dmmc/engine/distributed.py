@@ -118,7 +118,7 @@ class Distributed:
             self._has_columns = stored.weight is not None or stored.given is not None
             self.dataset = replace(stored, gather=self.take)
 
-    def over(self, dataset: Dataset) -> Distributed:
+    def over(self, dataset: Rows) -> Distributed:
         """An engine of the same kind over other rows."""
         return Distributed(dataset, self._cluster)
 

@@ -40,8 +40,9 @@ class Local:
         assert isinstance(dataset, Dataset)
         self.dataset = dataset
 
-    def over(self, dataset: Dataset) -> Local:
+    def over(self, dataset: Rows) -> Local:
         """An engine of the same kind over other rows."""
+        assert isinstance(dataset, Dataset)
         return Local(dataset, self._n_jobs)
 
     def run(self, work: Callable[[Block, Params], Stats], params: Params) -> Stats:

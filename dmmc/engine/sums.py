@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from dmmc.data import Block, Dataset, Rows
+from dmmc.data import Block, Rows
 
 Params = TypeVar("Params")
 Stats = TypeVar("Stats")
@@ -32,7 +32,7 @@ class Engine(Protocol):
         """Go on with the same rows, of which something else is said: weights, or given labels."""
         ...
 
-    def over(self, dataset: Dataset) -> AbstractContextManager[Engine]:
+    def over(self, dataset: Rows) -> AbstractContextManager[Engine]:
         """An engine of the same kind over other rows, while this one goes on."""
         ...
 

@@ -6,25 +6,22 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from dmmc import passes, start
-from dmmc.data import Block, Dataset, Rows, Stored, open_dataset
-from dmmc.engine import Engine, Local, count_jobs
+from dmmc.data import Block, Rows
+from dmmc.engine import Engine, count_jobs
 from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError, warn
 from dmmc.estimators import checks
-from dmmc.estimators.base import LinearClusterer
 from dmmc.estimators.checks import ABOVE_0, choice, number
-from dmmc.features.build import FEATURES, Ask, Built, build
+from dmmc.estimators.featured import Featured
 from dmmc.geometry import Geometry, measure
 from dmmc.passes import Hyperplanes, Tree
-from dmmc.solvers.base import Callback, Keeper, drive
+from dmmc.solvers.base import Callback, drive
 
 Array = NDArray[Any]
 
@@ -40,7 +37,7 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
-class MarginClusterer(LinearClusterer):
+class MarginClusterer(Featured):
     """An estimator that searches: a subclass says how (`_search`), what it is called, and checks its own parameters.
 
     Its constructor takes at least `n_clusters, balance, min_size, max_size, epsilon, max_iter, init, n_init, scale,
@@ -58,11 +55,6 @@ class MarginClusterer(LinearClusterer):
     random_state: Any
     max_seconds: float | None
     callbacks: Callback | Sequence[Callback] | None
-    _notes: dict[str, Any]
-    _standardised: bool
-    _listener: Callback | None = None
-    _engine: Engine | None = None
-    _keeper: Keeper | None = None
 
     @property
     def method(self) -> str:
@@ -167,81 +159,6 @@ class MarginClusterer(LinearClusterer):
         """Passes that a search makes at most."""
         return int(self.max_iter)
 
-    def on(self, engine: Engine | None) -> None:
-        """Let the next fit run on this engine, whose rows it is then given; whoever made it closes it."""
-        self._engine = engine
-
-    @contextmanager
-    def _working(self, dataset: Rows) -> Iterator[Engine]:
-        """The engine of a fit, with these rows: the one it was told to use, or threads of its own."""
-        if self._engine is not None:
-            self._engine.use(dataset)
-            yield self._engine
-            return
-        with Local(open_dataset(dataset), self.n_jobs) as engine:
-            yield engine
-
-    @contextmanager
-    def _with_features(self, engine: Engine, geometry: Geometry, seed: int) -> Iterator[tuple[Engine, Geometry]]:
-        """Where a search takes place: over the rows as they are, or over features of them; with a graph start's labels.
-
-        Sets `map_` (None for raw rows), and `merge_tree_` where groups were joined along the graph.
-        """
-        self.map_, self.merge_tree_, self._notes = None, None, {}
-        self._standardised = geometry.standardised
-        starts = isinstance(self.init, str) and self.init == "graph"
-        if self.features == "raw" and not starts:
-            yield engine, geometry
-            return
-        ask = Ask(self.features, self.n_clusters, self.n_neighbors, seed, count_jobs(self.n_jobs), starts)
-
-        def remember(phase: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
-            self._phase(phase)
-            return make() if self._keeper is None else self._keeper.remember(geometry.fingerprint, phase, make)
-
-        built = build(ask, engine.dataset, engine.run, engine.rows, geometry, remember)
-        self.map_, self._notes = built.row_map, built.notes
-        labels = None
-        if starts:
-            joined = remember("join", lambda: self._joined(engine, built, seed))
-            labels, self.merge_tree_ = joined["labels"], joined["tree"]
-        if built.row_map is None:
-            engine.use(engine.dataset.with_columns(given=labels))
-            yield engine, geometry
-            return
-        assert built.rows is not None
-        named = replace(open_dataset(built.rows), name=f"{self.features} features of {engine.dataset.name}")
-        whole = named.with_columns(engine.dataset.weight, engine.dataset.given if labels is None else labels)
-        with engine.over(whole) as inner:
-            its_geometry, limited = measure(inner.dataset, inner.rows, "none")
-            if limited is not inner.dataset:
-                inner.use(limited)
-            yield inner, replace(its_geometry, fingerprint=geometry.fingerprint)
-
-    def _joined(self, engine: Engine, built: Built, seed: int) -> dict[str, Array]:
-        """Labels of a graph start, and the tree of its groups."""
-        assert built.spectral is not None
-        with engine.over(open_dataset(built.spectral)) as grouping:
-            geometry, _ = measure(grouping.dataset, grouping.rows, "none")
-            return start.by_graph(grouping.dataset, grouping, geometry, built.graph, self.n_clusters, seed)._asdict()
-
-    def _open(self, source: Any, component: str | None, sample_weight: ArrayLike | None) -> Rows:
-        """The training rows with their weights; sets `n_features_in_` and, for frames, `feature_names_in_`."""
-        dataset = source if self._engine is not None else open_dataset(source, component, self.n_jobs)
-        if hasattr(source, "columns"):
-            validate_data(self, source, skip_check_array=True)
-        elif isinstance(source, Dataset | Stored) and source.feature_names is not None:
-            self.feature_names_in_ = np.array(source.feature_names, object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self.n_features_in_ = dataset.n_features
-        if dataset.n_rows < self.n_clusters:
-            raise InputError(
-                f"{dataset.name} has {dataset.n_rows} sample(s), fewer than n_clusters={self.n_clusters}; "
-                "at least one row a cluster is wanted."
-            )
-        return checks.weighted(dataset, sample_weight)
-
     def _settle(self, planes: Hyperplanes | Tree, engine: Engine) -> None:
         """Fold prices into the biases, number the clusters by size, and label the training rows by `predict`'s rule."""
         found = list(engine.rows(_labels_and_ties, planes))
@@ -267,14 +184,6 @@ class MarginClusterer(LinearClusterer):
             self.labels_ = np.concatenate([block for block, _ in found]).astype(np.int32)
         else:
             self.labels_ = np.argsort(order).astype(np.int32)[labels]
-
-    def watch(self, listener: Callback | None, keeper: Keeper | None = None) -> None:
-        """Tell `listener` when a phase of the next fit begins, and about each pass; let `keeper` save its search."""
-        self._listener, self._keeper = listener, keeper
-
-    def _phase(self, name: str) -> None:
-        if self._listener is not None:
-            self._listener({"phase": name})
 
     # ------------------------------------------------------------------------------------------------ parameters
 
@@ -343,8 +252,7 @@ class MarginClusterer(LinearClusterer):
         if not (isinstance(self.n_init, str) and self.n_init == "auto"):
             number("n_init", self.n_init, 'a whole number of at least 1, or "auto",', 1, np.inf, whole=True)
         choice("scale", self.scale, ("auto", "standard", "none"))
-        choice("features", self.features, FEATURES)
-        number("n_neighbors", self.n_neighbors, "a whole number from 2 to 200", 2, 201, whole=True)
+        self._check_feature_parameters()
         count_jobs(self.n_jobs)
         if self.max_seconds is not None:
             number("max_seconds", self.max_seconds, "None, or a number of seconds above 0,", ABOVE_0, np.inf)

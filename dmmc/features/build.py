@@ -22,7 +22,7 @@ Array = NDArray[Any]
 Remember = Callable[[str, Callable[[], dict[str, Array]]], dict[str, Array]]
 """The arrays of a phase, by its name and what makes them: made now, or known from an earlier run."""
 
-FEATURES = ("raw", "lsa", "smooth", "spectral", "umap")
+FEATURES = ("raw", "nystroem", "lsa", "smooth", "spectral", "umap")
 AXES = 64
 """Principal axes in which dense rows are compared."""
 TOPICS = 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -13,6 +14,7 @@ from dmmc import inspection, kernels, passes
 from dmmc.data import Block, open_dataset
 from dmmc.errors import InputError
 from dmmc.features.graph import Index, Neighbours, weights
+from dmmc.features.nystroem import Nystroem
 from dmmc.passes import Hyperplanes, Tree
 
 Array = NDArray[Any]
@@ -110,7 +112,7 @@ class Manifold:
         return content, {**arrays, "map_points": self.points, "map_scale": self.scale, "map_values": self.values}
 
 
-Map = Projection | Manifold
+Map = Projection | Manifold | Nystroem
 Decision = tuple[Map | None, Hyperplanes | Tree]
 """What is made of a row, and the hyperplanes that decide about it, side by side or as a tree."""
 
@@ -155,21 +157,33 @@ def from_arrays(content: Any, arrays: dict[str, Array], name: str) -> Map | None
     if content is None:
         return None
     try:
-        kind, unit = content["kind"], content["unit"]
-        W, b = arrays["map_w"], arrays["map_b"]
-        fits = isinstance(unit, bool) and W.ndim == 2 and W.dtype == b.dtype == np.float64 and b.shape == (len(W),)
-        if kind == "projection":
-            found: Map = Projection(W, b, unit)
-        else:
-            points, scale, values = arrays["map_points"], arrays["map_scale"], arrays["map_values"]
-            k, unit_rows = content["n_neighbors"], content["unit_rows"]
-            fits = fits and kind == "manifold" and type(k) is int and k > 0 and isinstance(unit_rows, bool)
-            fits = fits and points.dtype == values.dtype == np.float32 and points.ndim == values.ndim == 2
-            fits = fits and points.shape[1] == len(W) and len(points) == len(values) > 0
-            fits = fits and scale.shape == (len(points),) and scale.dtype == np.float64 and bool((scale > 0).all())
-            found = Manifold(Projection(W, b, unit_rows), points, scale, values, k, unit)
+        found, fits = _READERS[content["kind"]](content, arrays)
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{name} holds a model whose features are not whole: {error}.") from error
     if not fits or not all(np.isfinite(array).all() for key, array in arrays.items() if key.startswith("map_")):
         raise InputError(f"{name} holds a model whose features do not fit together.")
     return found
+
+
+def _projection(content: dict[str, Any], arrays: dict[str, Array], key: str = "unit") -> tuple[Projection, bool]:
+    W, b, unit = arrays["map_w"], arrays["map_b"], content[key]
+    fits = isinstance(unit, bool) and W.ndim == 2 and W.dtype == b.dtype == np.float64 and b.shape == (len(W),)
+    return Projection(W, b, unit), bool(fits)
+
+
+def _manifold(content: dict[str, Any], arrays: dict[str, Array]) -> tuple[Manifold, bool]:
+    projection, fits = _projection(content, arrays, "unit_rows")
+    points, scale, values = arrays["map_points"], arrays["map_scale"], arrays["map_values"]
+    k, unit = content["n_neighbors"], content["unit"]
+    fits = fits and isinstance(unit, bool) and type(k) is int and k > 0
+    fits = fits and points.dtype == values.dtype == np.float32 and points.ndim == values.ndim == 2
+    fits = fits and points.shape[1] == projection.n_values and len(points) == len(values) > 0
+    fits = fits and scale.shape == (len(points),) and scale.dtype == np.float64 and bool((scale > 0).all())
+    return Manifold(projection, points, scale, values, k, unit), fits
+
+
+_READERS: dict[str, Callable[[dict[str, Any], dict[str, Array]], tuple[Map, bool]]] = {
+    "projection": _projection,
+    "manifold": _manifold,
+    "nystroem": Nystroem.from_arrays,
+}
