@@ -14,7 +14,7 @@ from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, Inpu
 
 if TYPE_CHECKING:
     from dmmc.api import fit, load
-    from dmmc.estimators import CuttingPlaneMMC, StochasticMMC
+    from dmmc.estimators import CuttingPlaneMMC, EvolutionaryMMC, StochasticMMC
     from dmmc.metrics import score
 
 __version__ = "0.1.0.dev0"
@@ -24,6 +24,7 @@ __all__ = [
     "ClusteringWarning",
     "ConvergenceWarning",
     "CuttingPlaneMMC",
+    "EvolutionaryMMC",
     "InputError",
     "StochasticMMC",
     "__version__",
@@ -37,6 +38,7 @@ _LAZY = {
     "fit": "dmmc.api",
     "load": "dmmc.api",
     "CuttingPlaneMMC": "dmmc.estimators",
+    "EvolutionaryMMC": "dmmc.estimators",
     "StochasticMMC": "dmmc.estimators",
     "score": "dmmc.metrics",
 }

@@ -1,6 +1,7 @@
 """Estimators: thin scikit-learn shells over data, engine, start and solver."""
 
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
+from dmmc.estimators.evolution import EvolutionaryMMC
 from dmmc.estimators.stochastic import StochasticMMC
 
-__all__ = ["CuttingPlaneMMC", "StochasticMMC"]
+__all__ = ["CuttingPlaneMMC", "EvolutionaryMMC", "StochasticMMC"]

@@ -19,6 +19,7 @@ from dmmc.estimators.checks import ABOVE_0, choice, number
 from dmmc.estimators.fitting import BALANCE
 from dmmc.estimators.mapped import mapped
 from dmmc.estimators.tree import Found, Search
+from dmmc.features import maps
 from dmmc.features.build import Remember
 from dmmc.features.extent import extent
 from dmmc.features.nystroem import Kernel, Nystroem
@@ -80,7 +81,7 @@ class EvolutionaryMMC(BinaryClusterer):
     init : "random", "k-means", "pca" or labels
         Where the search starts; "k-means" and "pca" are those of the kernel's features.
     n_init : int or "auto"
-        Restarts; the lowest F wins. "auto" is 10 for "random", else 1.
+        Restarts; the lowest F wins. "auto" is 10 for "random" (3 for each split of more than two clusters), else 1.
     scale, random_state, n_jobs, max_seconds, callbacks
         As of CuttingPlaneMMC.
 
@@ -224,6 +225,8 @@ class EvolutionaryMMC(BinaryClusterer):
 
     def _over_features(self, engine: Engine, rows: Array | None, name: str) -> AbstractContextManager[Engine]:
         assert self.map_ is not None
+        if self.rank is None:  # the map is as large as its features: they are made once, rather than by each pass
+            return super()._over_features(engine, np.concatenate(list(engine.rows(maps.mapped, self.map_))), name)
         return mapped(engine, self.map_, name, keep=self._keeps(engine.dataset))
 
     def _keeps(self, dataset: Rows) -> bool:
@@ -298,6 +301,10 @@ class EvolutionaryMMC(BinaryClusterer):
         if not isinstance(self.balance, str):
             return float(self.balance)
         return BALANCE if self.n_clusters == 2 else LOOSE
+
+    def _starts(self) -> int:
+        tree = self._init == "random" and self.n_init == "auto" and self.n_clusters > 2
+        return 3 if tree else super()._starts()
 
     def _population(self) -> int:
         if not isinstance(self.population, str):
