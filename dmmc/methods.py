@@ -26,7 +26,9 @@ METHODS = {
         "CuttingPlaneMMC", "CuttingPlaneMMC: maximum margin clustering by cutting planes, 2 to 100 clusters"
     ),
     "evommc": Method(
-        "EvolutionaryMMC", "EvolutionaryMMC: kernels, labels evolve; the full kernel of up to 5,000 rows", {"rank": None}
+        "EvolutionaryMMC",
+        "EvolutionaryMMC: kernels, labels evolve; the full kernel of up to 5,000 rows",
+        {"rank": None},
     ),
     "fast-evommc": Method(
         "EvolutionaryMMC",

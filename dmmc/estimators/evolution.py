@@ -59,7 +59,7 @@ class EvolutionaryMMC(BinaryClusterer):
         `exp(-|x - x'|² / σ²)`, `(x·x' / σ² + coef0)^degree` or `x·x'`, of centred rows.
     rank : int, "auto" or None
         Rows, drawn at random, through which the kernel is seen (Nyström): FastEvoMMC, for any number of rows. "auto" is
-        a tenth of the rows up to 200, or a hundredth of them up to 1,000. None is the full kernel, for up to 5,000 rows.
+        a tenth of the rows up to 200, or a hundredth of them up to 1,000. None is the full kernel, up to 5,000 rows.
     sigma : float
         σ in units of the length of the rows' range, `(Σ_features (max - min)²)^½`. The paper tries 1, 3 and 5.
     degree, coef0 : of the polynomial kernel
@@ -79,7 +79,8 @@ class EvolutionaryMMC(BinaryClusterer):
     max_iter : int
         Most steps of a search: passes over the data, or climbs where one block holds all rows.
     init : "random", "k-means", "pca" or labels
-        Where the search starts; "k-means" and "pca" are those of the kernel's features.
+        Where the search starts. "random" labels are smoothed: seen through 2, 4, 8 or 16 leading directions of the
+        kernel, in turn. "k-means" and "pca" are those of the kernel's features.
     n_init : int or "auto"
         Restarts; the lowest F wins. "auto" is 10 for "random" (3 for each split of more than two clusters), else 1.
     scale, random_state, n_jobs, max_seconds, callbacks
@@ -212,8 +213,8 @@ class EvolutionaryMMC(BinaryClusterer):
         mean = float((values.sum() - np.trace(values)) / (values.size - len(values)))
         if n * mean < 0.1:
             warn(
-                f"sigma={self.sigma:g} makes the kernel matrix nearly the identity: no two rows are alike to it, and any "
-                "labels fit as well as others. Choose a larger sigma.",
+                f"sigma={self.sigma:g} makes the kernel matrix nearly the identity: no two rows are alike to it, and "
+                "any labels fit as well as others. Choose a larger sigma.",
                 ClusteringWarning,
             )
         elif n * (1.0 - mean) < 0.1 * self.regularization:
@@ -268,7 +269,8 @@ class EvolutionaryMMC(BinaryClusterer):
             many = self._starts() * problem.population if self._init in ("random", "k-means") else 1
             init = "labels" if self._init == "graph" else self._init
             each = start.labellings(init, dataset, engine.run, geometry, 2, many, seed)
-            return solver.init([each[first :: self._starts()] for first in range(min(self._starts(), many))])
+            runs = [each[first :: self._starts()] for first in range(min(self._starts(), many))]
+            return solver.init(runs, random=self._init == "random")
 
         return Search(
             solver, begin, lambda state, why: found(solver.best(state).p, "converged" if why == "done" else why)
@@ -283,8 +285,8 @@ class EvolutionaryMMC(BinaryClusterer):
         )
 
     def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
-        n = engine.dataset.n_rows
-        if self.n_clusters == 2 and engine.dataset.weight is None and n % 2 and self._balance(engine.dataset) * n < 1:
+        n, plain = engine.dataset.n_rows, engine.dataset.weight is None
+        if self.n_clusters == 2 and plain and n % 2 and not isinstance(self.balance, str) and self.balance * n < 1:
             warn(
                 f"balance={self.balance:g} asks for two clusters of one size, but {n} rows are an odd number: they may "
                 "differ by one row.",

@@ -6,6 +6,8 @@ are small differences.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -73,7 +75,7 @@ def squared_lengths(rows: Array) -> Array:
 
 
 def signed_sums(rows: Array, Y: Array, weight: Array | None) -> tuple[Array, Array]:
-    """Sums of `y_i ω_i x_i` (K, d) and of `y_i ω_i` (K,), for K vectors of signs (K, m) int8; a sign 0 leaves a row out."""
+    """Sums of `y_i ω_i x_i` (K, d) and of `y_i ω_i` (K,), for signs (K, m) int8; a sign 0 leaves a row out."""
     sums, balance = np.zeros((len(Y), rows.shape[1])), np.zeros(len(Y))
     assert Y.shape[1] == len(rows)
     omega = frozen(NO_WEIGHTS if weight is None else weight, np.float64)
@@ -86,7 +88,7 @@ def signed_sums(rows: Array, Y: Array, weight: Array | None) -> tuple[Array, Arr
 
 @njit(**EXACT)
 def _highest(values: Array, y: Array, sign: int, most: int, top: Array) -> int:
-    """Write where the `most` highest values of rows of this sign are, highest first, of equal ones the first; how many."""
+    """Write where the highest values of rows of this sign are, in order, of equal ones the first; how many."""
     count = 0
     for i in range(values.size):
         if y[i] != sign or (count == most and values[i] <= values[top[count - 1]]):
@@ -359,7 +361,7 @@ def climb(
 
 
 @njit(**EXACT)
-def _random(state: Array) -> np.uint64:
+def _random(state: Array) -> Any:
     """The next number of a splitmix64 stream, whose state is one number."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
@@ -369,7 +371,7 @@ def _random(state: Array) -> np.uint64:
 
 
 @njit(**EXACT)
-def _below(state: Array, n: int) -> int:
+def _below(state: Array, n: int) -> Any:
     """A random whole number below n."""
     return np.int64(_random(state) % np.uint64(n))
 

@@ -2,7 +2,8 @@
 
 An individual climbs: balanced signs of its own scores (E13) until they stay, then the flips and swaps that gain most
 (E12) until none gains. Neither ever lowers `|Φᵀy|²`. What climbs next are offspring: random members of the population
-with some of their signs flipped at random, as many as the published mutation flips. The best μ of μ + ν stay.
+with some of their signs flipped at random, as many as the published mutation flips. The best μ of μ + ν stay. Random
+signs are smoothed before they climb: of all that is random in them, a few leading directions of the kernel are kept.
 
 Restarts are populations of their own, side by side: one read of Φ serves all of them.
 """
@@ -26,6 +27,8 @@ CANDIDATES = (16, 64)
 """Rows of each sign among which a sweep flips and swaps: the square root of n, within these bounds."""
 PATIENCE = 10
 """Generations without a better individual after which a restart ends."""
+LEADING = (2, 4, 8, 16)
+"""Random labels are seen through so many leading directions of the kernel, in turn: most local optima are rough."""
 SAME = 1e-12
 """Individuals whose fitness differs by less are copies, or each other's negatives."""
 PARENTS = 6
@@ -37,7 +40,7 @@ class Problem:
     """Lowest `F(y) = 1 - |Φᵀy|²` (E11) under `|Σ ω y| <= limit`, where `φ_i = ω_i ψ_i / Σω`."""
 
     n_features: int
-    """Of the rows ψ."""
+    """Of the rows ψ; the leading directions of the kernel are the last of them."""
     n_rows: int
     total: float
     """Sum of the weights."""
@@ -114,10 +117,12 @@ class Evolution:
         self.problem = problem
         self.oracle = oracle
 
-    def init(self, labellings: list[list[Labelling]]) -> State:
-        """Each restart begins with the individuals that climb from its labels."""
+    def init(self, labellings: list[list[Labelling]], random: bool = True) -> State:
+        """Each restart begins with the individuals that climb from its labels; `random` ones are smoothed."""
         sums = self.oracle(signs.started, tuple(one for run in labellings for one in run))
-        young = iter([_beginner(weighted / self.problem.total) for weighted in sums.weighted])
+        begun = [weighted / self.problem.total for weighted in sums.weighted]
+        turn = self.problem.seed
+        young = iter([_beginner(_smooth(p, turn + number) if random else p) for number, p in enumerate(begun)])
         return State(tuple(Run(number, (), tuple(next(young) for _ in run)) for number, run in enumerate(labellings)))
 
     def whole(self, state: State) -> bool:
@@ -191,7 +196,8 @@ class Evolution:
         problem = self.problem
         P = np.stack([one.p for one in people])
         params = Climb(P, problem.total, problem.limit, problem.epsilon, problem.candidates)
-        return [Individual(*end, settled=True) for end in self.oracle(signs.climbed, params)]
+        ends = self.oracle(signs.climbed, params)
+        return [Individual(one.p, one.signs, one.balance, one.fitness, settled=True) for one in ends]
 
     def _ascended(self, people: list[Individual]) -> list[Individual]:
         """Balanced signs of everyone's scores (E13)."""
@@ -258,7 +264,7 @@ class Evolution:
     def _with_offspring(self, runs: list[Run]) -> tuple[Run, ...]:
         """Kick random parents of the restarts that go on."""
         problem = self.problem
-        kicks, parents = [], []
+        kicks, parents, turns = [], [], []
         for run in runs:
             if run.ended or run.young:
                 continue
@@ -266,13 +272,17 @@ class Evolution:
             for child in range(problem.offspring):
                 parent = run.people[int(rng.integers(len(run.people)))]
                 parents.append(parent)
+                turns.append(problem.seed + run.generation + run.number + child)
                 seed = (problem.seed, run.number, run.generation, child)
                 kicks.append(Kick(parent.signs, 1.0 / (run.generation + 2), seed))
         if not kicks:
             return tuple(runs)
         moved = self.oracle(signs.kicked, tuple(kicks)).weighted
         young = iter(
-            [_beginner(one.p - 2.0 * weighted / problem.total) for one, weighted in zip(parents, moved, strict=True)]
+            [
+                _beginner(_smooth(one.p - 2.0 * weighted / problem.total, turn))
+                for one, weighted, turn in zip(parents, moved, turns, strict=True)
+            ]
         )
         return tuple(
             run
@@ -280,6 +290,12 @@ class Evolution:
             else run._replace(young=tuple(next(young) for _ in range(problem.offspring)), generation=run.generation + 1)
             for run in runs
         )
+
+
+def _smooth(p: Array, turn: int) -> Array:
+    """The part of p in a few leading directions, which are the last ones."""
+    count = LEADING[turn % len(LEADING)]
+    return np.concatenate([np.zeros(max(0, len(p) - count)), p[-count:]])
 
 
 def _beginner(p: Array) -> Individual:

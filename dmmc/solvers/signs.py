@@ -29,7 +29,7 @@ KICKS = 7
 
 
 class Signs(NamedTuple):
-    """A labelling: +1 where a row's score is above the threshold, or at it and the row comes before `cut`; then flips."""
+    """A labelling: +1 where a row's score is above the threshold, or at it and the row is before `cut`; then flips."""
 
     w: Array
     threshold: float
@@ -38,9 +38,15 @@ class Signs(NamedTuple):
     """Sorted numbers of the rows whose sign is the other one."""
 
 
+def dense(block: Block) -> Array:
+    """A block's rows, which are features."""
+    assert isinstance(block.rows, np.ndarray)
+    return block.rows
+
+
 def signs_of(block: Block, labellings: tuple[Signs, ...]) -> Array:
     """Signs (K, m) int8 of a block's rows."""
-    f = kernels.exact_scores(block.rows, np.stack([one.w for one in labellings]))
+    f = kernels.exact_scores(dense(block), np.stack([one.w for one in labellings]))
     Y = np.empty(f.shape, np.int8)
     for y, scores, one in zip(Y, f, labellings, strict=True):
         above = scores > one.threshold
@@ -66,12 +72,12 @@ class Pulled(NamedTuple):
 def started(block: Block, labellings: tuple[Labelling, ...]) -> Pulled:
     """Sums for labels to start from: label 1 is +1."""
     Y = np.stack([2 * labelling.of(block) - 1 for labelling in labellings])
-    return Pulled(*kernels.signed_sums(block.rows, Y, block.weight))
+    return Pulled(*kernels.signed_sums(dense(block), Y, block.weight))
 
 
 def pulled(block: Block, labellings: tuple[Signs, ...]) -> Pulled:
     """Sums for labellings."""
-    return Pulled(*kernels.signed_sums(block.rows, signs_of(block, labellings), block.weight))
+    return Pulled(*kernels.signed_sums(dense(block), signs_of(block, labellings), block.weight))
 
 
 class Kick(NamedTuple):
@@ -89,7 +95,7 @@ def kicked(block: Block, kicks: tuple[Kick, ...]) -> Pulled:
     for y, kick in zip(Y, kicks, strict=True):
         rng = np.random.default_rng([kick.seed[0], KICKS, *kick.seed[1:], block.index])
         y[rng.random(len(y)) >= kick.share] = 0
-    return Pulled(*kernels.signed_sums(block.rows, Y, block.weight))
+    return Pulled(*kernels.signed_sums(dense(block), Y, block.weight))
 
 
 # ---------------------------------------------------------------------------------------- signs that balance (E13)
@@ -114,14 +120,14 @@ class Near(NamedTuple):
 
 def spread(block: Block, W: Array) -> Array:
     """Weight of the rows in each bin of scores (K, bins + 2), open at both ends."""
-    f = kernels.exact_scores(block.rows, W)
+    f = kernels.exact_scores(dense(block), W)
     where = np.searchsorted(EDGES, f, side="right")
     return np.stack([np.bincount(row, block.weight, minlength=len(EDGES) + 1) for row in where]).astype(np.float64)
 
 
 def near(block: Block, bracket: Bracket) -> Near:
     """Scores within the brackets, and the weight of those above."""
-    f = kernels.exact_scores(block.rows, bracket.W)
+    f = kernels.exact_scores(dense(block), bracket.W)
     weight = np.ones(f.shape[1]) if block.weight is None else block.weight
     listed = []
     for scores, low, high in zip(f, bracket.low, bracket.high, strict=True):
@@ -224,7 +230,7 @@ class Sweep(NamedTuple):
 def gains(block: Block, params: Sweep) -> tuple[tuple[Best, Best], ...]:
     """For each labelling, the rows of sign +1 and those of sign -1 whose flips gain most (E12)."""
     Y = signs_of(block, params.labellings)
-    f = kernels.exact_scores(block.rows, params.P)
+    f = kernels.exact_scores(dense(block), params.P)
     weight = np.ones(f.shape[1]) if block.weight is None else block.weight
     omega = weight / params.total
     lengths = lengths_of(block)
@@ -234,7 +240,7 @@ def gains(block: Block, params: Sweep) -> tuple[tuple[Best, Best], ...]:
         both = []
         for sign in (1, -1):
             top = kernels.highest(gain, y, sign, params.most)
-            both.append(Best(gain[top], block.start + top, weight[top], block.rows[top], params.most))
+            both.append(Best(gain[top], block.start + top, weight[top], dense(block)[top], params.most))
         found.append((both[0], both[1]))
     return tuple(found)
 
@@ -242,7 +248,7 @@ def gains(block: Block, params: Sweep) -> tuple[tuple[Best, Best], ...]:
 def lengths_of(block: Block) -> Array:
     """`|ψ_i|²` of each row, kept with the block."""
     if "lengths" not in block.cache:
-        block.cache["lengths"] = kernels.squared_lengths(block.rows)
+        block.cache["lengths"] = kernels.squared_lengths(dense(block))
     return np.asarray(block.cache["lengths"])
 
 
@@ -270,13 +276,13 @@ class Climbed(NamedTuple):
 
 def climbed(block: Block, params: Climb) -> list[Climbed]:
     """Climb to the end, where the block has all rows: the same steps as with many blocks, without passes."""
-    weight = np.ones(len(block.rows)) if block.weight is None else block.weight
+    weight = np.ones(len(dense(block))) if block.weight is None else block.weight
     lengths = lengths_of(block)
     found = []
     for start in params.P:
-        p, y = start.copy(), np.empty(len(block.rows), np.int8)
+        p, y = start.copy(), np.empty(len(dense(block)), np.int8)
         fitness, balance, threshold = kernels.climb(
-            block.rows, lengths, weight, params.total, params.limit, params.epsilon, params.most, p, y
+            dense(block), lengths, weight, params.total, params.limit, params.epsilon, params.most, p, y
         )
         base = Signs(p, threshold, block.stop, np.zeros(0, np.int64))
         flipped = np.flatnonzero(signs_of(block, (base,))[0] != y)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dmmc.data import Block
 from dmmc.kernels import weighted_sum
 from dmmc.kernels.signs import exact_scores
+from dmmc.solvers.signs import dense
 
 Array = NDArray[Any]
 
@@ -26,10 +27,10 @@ SLAB = 4096
 
 def moment(block: Block, params: None) -> Array:
     """`Σ ω A Aᵀ` (q, q) of rows A."""
-    q = block.rows.shape[1]
-    total = np.zeros((q, q))
-    for start in range(0, len(block.rows), SLAB):
-        rows = np.asarray(block.rows[start : start + SLAB], np.float64)
+    features = dense(block)
+    total = np.zeros((features.shape[1], features.shape[1]))
+    for start in range(0, len(features), SLAB):
+        rows = np.asarray(features[start : start + SLAB], np.float64)
         total += weighted_sum(rows, rows if block.weight is None else block.weight[start : start + SLAB, None] * rows)
     return total
 
@@ -104,7 +105,7 @@ def through(block: Block, params: tuple[Callable[..., Any], Any, Array, str, boo
     work, inner, M, key, keep = params
     known = block.cache.get("whitened")
     if known is None or known["key"] != key:
-        rows = np.ascontiguousarray(exact_scores(block.rows, M.T).T, np.float32)
+        rows = np.ascontiguousarray(exact_scores(dense(block), M.T).T, np.float32)
         known = {"key": key, "rows": rows}
         if keep:
             block.cache["whitened"] = known
@@ -113,4 +114,4 @@ def through(block: Block, params: tuple[Callable[..., Any], Any, Array, str, boo
 
 def rows_of(block: Block, params: None) -> Array:
     """The rows themselves."""
-    return np.asarray(block.rows)
+    return dense(block)
