@@ -139,7 +139,7 @@ def fit(
     ----------
     source : numpy array, scipy sparse, frame, dask array, zarr array or group, or path of a zarr store
     n_clusters : how many
-    method : "auto" or "cpmmc" (auto is cpmmc in this version)
+    method : a name that `dmmc methods` lists; "auto" is "cpmmc" in this version
     component : path inside the store, for a zarr store
     out : folder to write labels, model, history, run.json and report to
     sample_weight : how much each row counts

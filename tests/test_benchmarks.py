@@ -44,6 +44,20 @@ EXPECTED = {
         "measured": {"overhead", "two_workers"},
         "lines": ["10 blocks", "100 blocks", "1000 blocks", "1 x digits", "8 x digits"],
     },
+    "stochastic": {
+        "measured": {"pairs", "cifar", "outliers", "tree"},
+        "lines": [
+            "3 pairs: 100 - error, mmc-sg",
+            "wine 0-1: 100 - error, mmc-sg",
+            "a pair of classes: seconds, rcmmc-sg",
+            "all rows: time, rcmmc-sg / KMeans(2, n_init=1)",
+            "outliers, as fitted, 5 %: % kept, rcmmc-sg",
+            "outliers, by the loss alone, 5 %: % kept, mmc-sg",
+            "mean accuracy, k-means",
+            "mean accuracy, cpmmc",
+            "mean accuracy, tree, rcmmc-sg",
+        ],
+    },
     "peers": {"measured": {"dask_ml", "fits"}, "lines": []},
     "scaling": {"measured": {"records", "slopes"}, "lines": []},
     "graph": {
@@ -67,6 +81,10 @@ EXPECTED = {
             "newsgroups_rec: mean accuracy, graph",
         ],
     },
+    "nystroem": {
+        "measured": {"errors", "memory"},
+        "lines": ["rings of 1,500 points, noise 0.05", "moons of 1,500 points, noise 0.1", "1,500 moons: peak"],
+    },
     "out_of_core": {
         "measured": {
             "bytes",
@@ -89,7 +107,11 @@ EXPECTED = {
         ],
     },
 }
-NEEDS_PROC = {"quick": "/proc/self/clear_refs", "out_of_core": "/proc/self/status"}
+NEEDS_PROC = {
+    "quick": "/proc/self/clear_refs",
+    "nystroem": "/proc/self/clear_refs",
+    "out_of_core": "/proc/self/status",
+}
 
 
 def numbers(tree: Any) -> list[float]:

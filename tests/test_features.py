@@ -747,7 +747,10 @@ def test_a_report_is_written_with_features(features: str, make: Callable[[Array]
         ({"n_neighbors": 500}, "n_neighbors is 500; a whole number from 2 to 200 is wanted."),
         ({"n_neighbors": 10.5}, "n_neighbors is 10.5; a whole number from 2 to 200 is wanted."),
         ({"n_neighbors": None}, "n_neighbors is None; a whole number from 2 to 200 is wanted."),
-        ({"features": "foo"}, "features is 'foo'; choose one of 'raw', 'lsa', 'smooth', 'spectral', 'umap'."),
+        (
+            {"features": "foo"},
+            "features is 'foo'; choose one of 'raw', 'nystroem', 'lsa', 'smooth', 'spectral', 'umap'.",
+        ),
         ({"features": None}, "features is None; choose one of"),
         ({"init": "graf"}, "init is 'graf'; choose one of 'k-means', 'graph', 'pca', 'random'."),
     ],

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
 
 from dmmc import geometry as geometries
 from dmmc.data import open_dataset
@@ -31,6 +32,16 @@ from dmmc.solvers.stochastic import Point, Problem, Run, State, Stochastic
 Array = NDArray[Any]
 
 METHODS = {"hinge": "mmc-sg", "ramp": "rmmc-sg", "compact": "cmmc-sg", "robust-compact": "rcmmc-sg"}
+
+
+def _goes_on(model: Any) -> bool:
+    """Whether a model can be fitted row by row; scikit-learn asks for an AttributeError where it cannot."""
+    if model.n_clusters != 2 or model.features != "raw":
+        raise AttributeError(
+            f"n_clusters is {model.n_clusters!r} and features is {model.features!r}; partial_fit is there for "
+            'n_clusters=2 and features="raw" only.'
+        )
+    return True
 
 
 class StochasticMMC(BinaryClusterer):
@@ -62,8 +73,10 @@ class StochasticMMC(BinaryClusterer):
         published one: `rate` over the number of the epoch and of the rows.
     rate : float up to 20
         Of the published step.
-    balance, min_size, max_size, n_init, scale, features, n_neighbors, random_state, n_jobs, max_seconds, callbacks
+    balance, min_size, max_size, n_init, scale, random_state, n_jobs, max_seconds, callbacks
         As of CuttingPlaneMMC; in a tree, the sizes are those of the leaves.
+    features, n_neighbors, n_components, landmarks, kernel, gamma, degree, coef0
+        As of CuttingPlaneMMC.
     epsilon : float
         The search ends when an epoch moves the average hyperplane by less than this fraction.
     max_iter : int
@@ -110,6 +123,12 @@ class StochasticMMC(BinaryClusterer):
         scale: str = "auto",
         features: str = "raw",
         n_neighbors: int = 10,
+        n_components: int = 200,
+        kernel: str = "rbf",
+        gamma: float | str = "auto",
+        degree: int = 3,
+        coef0: float = 1.0,
+        landmarks: str = "k-means",
         random_state: Any = None,
         n_jobs: int | None = None,
         max_seconds: float | None = None,
@@ -134,6 +153,12 @@ class StochasticMMC(BinaryClusterer):
         self.scale = scale
         self.features = features
         self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.landmarks = landmarks
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.max_seconds = max_seconds
@@ -224,6 +249,7 @@ class StochasticMMC(BinaryClusterer):
 
     # -------------------------------------------------------------------------------------------------- streams
 
+    @available_if(_goes_on)
     def partial_fit(
         self, X: Any, y: object = None, sample_weight: ArrayLike | None = None, *, component: str | None = None
     ) -> Self:
@@ -236,11 +262,6 @@ class StochasticMMC(BinaryClusterer):
         ----------
         X, y, sample_weight, component : as of `fit`
         """
-        if self.n_clusters != 2 or self.features != "raw":
-            raise InputError(
-                f"partial_fit was called with n_clusters={self.n_clusters!r} and features={self.features!r}; "
-                'it goes on with n_clusters=2 and features="raw" only.'
-            )
         if not hasattr(self, "coef_"):
             return self.fit(X, y, sample_weight, component=component)
         self.check_parameters()

@@ -29,7 +29,7 @@ Oracle = Callable[[Callable[..., Any], Any], Any]
 FITTED = 7000
 """Rows to visit while labels are fixed, in 2 to 20 epochs: the longer, the lower the optimum that is found then."""
 CONVEX_EPOCHS = 4
-"""CCCP: epochs of a convex problem."""
+"""CCCP: epochs of a convex problem; the search ends when one of them leads nowhere."""
 
 
 @dataclass(frozen=True)
@@ -213,14 +213,16 @@ class Stochastic:
             run = self._judged(run, came.risk, came.counts)
         at = Point(came.W * unit / total, came.b / total)
         mean = Point(came.mean_W * unit / total, came.mean_b / total, run.mean.price)
-        went = float(np.linalg.norm(mean.w - run.mean.w)) + abs(mean.b - run.mean.b)
-        moved = went / max(float(np.linalg.norm(mean.w)), 1e-300)
+        moved = _apart(mean, run.mean)
         epoch = run.epoch + 1
         renew = epoch == p.fitting or (searched >= 0 and (searched + 1) % CONVEX_EPOCHS == 0)
+        settled = searched >= 1 and moved <= p.epsilon
+        if p.cccp:  # where a convex problem ends, unless it ended where it was made
+            settled = renew and searched >= 0 and _apart(mean, run.reference) <= p.epsilon
         run = run._replace(at=at, mean=mean, moved=moved, epoch=epoch, reference=mean if renew else run.reference)
         if epoch == p.fitting:
             return run._replace(at=mean._replace(price=0.0))
-        return run._replace(ended="converged") if searched >= 1 and moved <= p.epsilon else run
+        return run._replace(ended="converged") if settled else run
 
     def _value(self, point: Point, risk: float) -> float:
         return 0.5 * float(point.w @ point.w) + self.problem.C * risk / self.problem.geometry.total
@@ -239,3 +241,9 @@ class Stochastic:
             return run
         best = point if point.value < run.best.value else run.best
         return run._replace(best=best, value=point.value)
+
+
+def _apart(one: Point, other: Point) -> float:
+    """How far two points are from each other, relative to the first one's norm."""
+    away = float(np.linalg.norm(one.w - other.w)) + abs(one.b - other.b)
+    return away / max(float(np.linalg.norm(one.w)), 1e-300)
