@@ -1,4 +1,4 @@
-"""EvolutionaryMMC as users meet it: what it finds, what it refuses, the same bits however it is run, models as files."""
+"""EvolutionaryMMC as users meet it: what it finds, what it refuses, the same bits however it is run, its files."""
 
 from __future__ import annotations
 
@@ -147,11 +147,11 @@ def test_a_size_bound_is_kept_and_told(rings: tuple[Array, Array]) -> None:
     uneven = np.concatenate([X[X[:, 0] ** 2 + X[:, 1] ** 2 > 0.5], X[X[:, 0] ** 2 + X[:, 1] ** 2 < 0.5][:60]])
     truth = (np.arange(len(uneven)) >= len(uneven) - 60).astype(int)
     with pytest.warns(ClusteringWarning, match=r"count bound \(min_size=0.6"):
-        model = EvolutionaryMMC(
-            sigma=0.3, balance=0.9, min_size=0.6, init=truth, offspring=0, random_state=0
-        ).fit(uneven)
+        model = EvolutionaryMMC(sigma=0.3, balance=0.9, min_size=0.6, init=truth, offspring=0, random_state=0).fit(
+            uneven
+        )
     assert 0.29 * len(uneven) <= np.bincount(model.labels_).min() <= 0.32 * len(uneven)
-    loose = EvolutionaryMMC(sigma=0.3, balance=0.7, random_state=0).fit(uneven)
+    loose = EvolutionaryMMC(sigma=0.3, balance=240 / 360, random_state=0).fit(uneven)  # 300 rows and 60
     assert sorted(np.bincount(loose.labels_)) == [60, len(uneven) - 60]
 
 
@@ -182,7 +182,7 @@ def test_a_wrong_parameter_is_refused_in_a_sentence(asked: dict[str, Any], sente
 
 def test_a_full_kernel_of_many_rows_is_refused_with_what_to_do_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(0).normal(size=(5001, 2))
-    with pytest.raises(InputError, match="5001 rows, and the full kernel of evommc is for up to 5000; .*fast-evommc"):
+    with pytest.raises(InputError, match=r"5001 rows, and the full kernel of evommc is for up to 5000; .*fast-evommc"):
         dmmc.fit(X, method="evommc")
     monkeypatch.setattr(evolution, "HELD", 1000)
     with pytest.raises(InputError, match="mutation='paper' holds 60 rows of 60 features in memory"):

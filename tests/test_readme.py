@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dmmc import CuttingPlaneMMC, StochasticMMC
+from dmmc import CuttingPlaneMMC, EvolutionaryMMC, StochasticMMC
 
 
 @pytest.fixture
@@ -51,7 +51,8 @@ def test_the_table_of_parameters_is_that_of_the_estimator(readme: str) -> None:
     assert sorted(documented(readme, "CuttingPlaneMMC")) == sorted(CuttingPlaneMMC().get_params())
 
 
-def test_the_table_of_another_estimator_has_what_is_its_own(readme: str) -> None:
-    common, own = CuttingPlaneMMC().get_params(), StochasticMMC().get_params()
-    told = documented(readme, "StochasticMMC")
+@pytest.mark.parametrize("estimator", [StochasticMMC, EvolutionaryMMC])
+def test_the_table_of_another_estimator_has_what_is_its_own(readme: str, estimator: type) -> None:
+    common, own = CuttingPlaneMMC().get_params(), estimator().get_params()
+    told = documented(readme, estimator.__name__)
     assert own.keys() - common.keys() <= set(told) <= own.keys()
