@@ -119,7 +119,7 @@ def test_the_gain_of_a_swap_is_that_of_the_definition(small: tuple[Array, Array,
             truth = before - fitness(K, swapped, ridge)
             pair = y[two].copy()  # the balance leaves nothing but the swap
             gained, balance = flip_among(
-                phi[two] @ phi[two].T, phi[two] @ (phi.T @ y), pair, np.ones(2), y.sum(), abs(y.sum()) + 0.5, 0.0
+                2, phi[two] @ phi[two].T, phi[two] @ (phi.T @ y), pair, np.ones(2), y.sum(), abs(y.sum()) + 0.5, 0.0
             )
             swap = (pair != y[two]).all()
             if swap:

@@ -1,12 +1,10 @@
-"""Signs and flips for evolutionary MMC: rows scored and added up in float64, flips chosen, the published mutation.
+"""Signs and flips for evolutionary MMC: rows scored and added up in float64, flips chosen, whole climbs.
 
 Rows are dense features. Their products are taken and added up in float64 whatever their type, as gains of single flips
 are small differences.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -87,39 +85,40 @@ def signed_sums(rows: Array, Y: Array, weight: Array | None) -> tuple[Array, Arr
 
 
 @njit(**EXACT)
-def _highest(values: Array, y: Array, sign: int, most: int, top: Array) -> int:
-    """Write where the highest values of rows of this sign are, in order, of equal ones the first; how many."""
-    count = 0
+def _highest(values: Array, y: Array, sign: int, most: int, top: Array, first: int) -> int:
+    """Write where the highest values of rows of this sign are, in order, of equal ones the first; where they end."""
+    end = first
     for i in range(values.size):
-        if y[i] != sign or (count == most and values[i] <= values[top[count - 1]]):
+        if y[i] != sign or (end == first + most and values[i] <= values[top[end - 1]]):
             continue
-        at = count if count < most else most - 1
-        while at > 0 and values[top[at - 1]] < values[i]:
+        end = min(end + 1, first + most)
+        at = end - 1
+        while at > first and values[top[at - 1]] < values[i]:
             top[at] = top[at - 1]
             at -= 1
         top[at] = i
-        count = min(count + 1, most)
-    return count
+    return end
 
 
 def highest(values: Array, y: Array, sign: int, most: int) -> Array:
     """Where the `most` highest values of rows of this sign are, highest first; of equal ones the first."""
     top = np.empty(most, np.int64)
-    return top[: _highest(values, y, sign, most, top)]
+    return top[: _highest(values, y, sign, most, top, 0)]
 
 
 @njit(**EXACT)
 def flip_among(
-    G: Array, pull: Array, y: Array, weight: Array, balance: float, limit: float, least: float
+    c: int, G: Array, pull: Array, y: Array, weight: Array, balance: float, limit: float, least: float
 ) -> tuple[float, float]:
     """The best flip or swap among a few rows, again and again while one gains more than `least` (E12); y is changed.
 
     Parameters
     ----------
-    G : products φ_i·φ_j, of at least c rows
-    pull : (c,) φ_i·p; changed
-    y : (c,) signs as float64; changed
-    weight : (c,) weights of the rows
+    c : how many rows; arrays may be longer
+    G : products φ_i·φ_j
+    pull : φ_i·p; changed
+    y : signs as float64; changed
+    weight : of the rows
     balance, limit : Σ ω y over all rows, and the most that its absolute value may be
     least : gains up to this do not count
 
@@ -127,7 +126,6 @@ def flip_among(
     -------
     what all flips gained, and the balance after them
     """
-    c = y.size
     gain = np.empty(c)
     total = 0.0
     slack = limit * (1.0 + 1e-12) + 1e-300
@@ -150,7 +148,8 @@ def flip_among(
         if one < 0:
             break
         total += best
-        for i in (one, two):
+        for turn in range(2):
+            i = one if turn == 0 else two
             if i >= 0:
                 balance -= 2.0 * weight[i] * y[i]
                 for j in range(c):
@@ -252,17 +251,18 @@ def _promising(
     gain: Array, lengths: Array, weight: Array, total: float, y: Array, rows: Array, c: int, least: float
 ) -> int:
     """Keep, at the front, the rows whose flip alone or in a swap might gain: by `|φ_i·φ_j| <= |φ_i||φ_j|`; how many."""
-    best, longest = np.full(2, -np.inf), 0.0
+    up, down, longest = -np.inf, -np.inf, 0.0
     for a in range(c):
         i = rows[a]
-        side = 0 if y[i] > 0 else 1
-        best[side] = max(best[side], gain[i])
+        if y[i] > 0:
+            up = max(up, gain[i])
+        else:
+            down = max(down, gain[i])
         longest = max(longest, weight[i] / total * np.sqrt(lengths[i]))
     kept = 0
     for a in range(c):
         i = rows[a]
-        other = best[1 if y[i] > 0 else 0]
-        swapped = gain[i] + other + 8.0 * weight[i] / total * np.sqrt(lengths[i]) * longest
+        swapped = gain[i] + (down if y[i] > 0 else up) + 8.0 * weight[i] / total * np.sqrt(lengths[i]) * longest
         if gain[i] > least or swapped > least:
             rows[kept] = i
             kept += 1
@@ -270,26 +270,9 @@ def _promising(
 
 
 @njit(**EXACT)
-def climb(
+def _climb(
     X: Array, lengths: Array, weight: Array, total: float, limit: float, least: float, most: int, p: Array, y: Array
 ) -> tuple[float, float, float]:
-    """From p to balanced signs that neither (E13) nor a flip or swap of the likeliest rows (E12) makes fitter.
-
-    Parameters
-    ----------
-    X : (n, q) rows ψ, `φ_i = ω_i ψ_i / Σω`
-    lengths : (n,) their squared norms
-    weight, total : of the rows, and their sum
-    limit : the most that `|Σ ω y|` may be
-    least : gains up to this do not count
-    most : candidates of each sign
-    p : (q,) where to begin; then `Φᵀy`
-    y : (n,) int8; the signs
-
-    Returns
-    -------
-    fitness F, balance `Σ ω y`, and the threshold of the scores with p
-    """
     n, q = X.shape
     f, w = np.empty(n), np.empty(q, X.dtype)
     gain, other, moved = np.empty(n), np.empty(n, np.int8), np.empty(q)
@@ -298,7 +281,8 @@ def climb(
     slack = limit * (1.0 + 1e-12)
     _quick_scores(X, p, w, f)
     _balance_signs(f, weight, slack, y)
-    p[:] = 0.0
+    for j in range(q):
+        p[j] = 0.0
     for i in range(n):
         _move(X, i, weight[i] * y[i] / total, p)
     square = _square(p)
@@ -307,14 +291,18 @@ def climb(
     while True:
         while True:  # balanced signs, again and again
             threshold = _balance_signs(f, weight, slack, other)
-            moved[:] = p
+            for j in range(q):
+                moved[j] = p[j]
             for i in range(n):
                 if other[i] != y[i]:
                     _move(X, i, 2.0 * weight[i] * other[i] / total, moved)
             gained = _square(moved) - square
             if gained <= least:
                 break
-            p[:], y[:] = moved, other
+            for j in range(q):
+                p[j] = moved[j]
+            for i in range(n):
+                y[i] = other[i]
             square += gained
             _quick_scores(X, p, w, f)
             still = False
@@ -325,8 +313,7 @@ def climb(
             for i in range(n):
                 omega = weight[i] / total
                 gain[i] = 4.0 * omega * (omega * lengths[i] - y[i] * f[i])
-            c = _highest(gain, y, 1, most, rows)
-            c += _highest(gain, y, -1, most, rows[c:])
+            c = _highest(gain, y, -1, most, rows, _highest(gain, y, 1, most, rows, 0))
             c = _promising(gain, lengths, weight, total, y, rows, c, least)
             balance = 0.0
             for i in range(n):
@@ -337,7 +324,7 @@ def climb(
                 pull[a] = weight[i] / total * _pull(X, i, p)
                 for b in range(a + 1):
                     G[a, b] = G[b, a] = weight[i] * weight[rows[b]] / total**2 * _product(X, i, rows[b])
-            gained, _ = flip_among(G, pull[:c], signs[:c], weights[:c], balance, limit, 0.01 * least)
+            gained, _ = flip_among(c, G, pull, signs, weights, balance, limit, 0.01 * least)
             if gained <= least:
                 break
             for a in range(c):
@@ -357,118 +344,24 @@ def climb(
     return 1.0 - square, balance, threshold
 
 
-# ------------------------------------------------------------------------------------------ the published mutation
-
-
-@njit(**EXACT)
-def _random(state: Array) -> Any:
-    """The next number of a splitmix64 stream, whose state is one number."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-@njit(**EXACT)
-def _below(state: Array, n: int) -> Any:
-    """A random whole number below n."""
-    return np.int64(_random(state) % np.uint64(n))
-
-
-@njit(**EXACT)
-def _flip(Phi: Array, Y: Array, P: Array, one: int, i: int) -> None:
-    c = 2.0 * Y[one, i]
-    for j in range(P.shape[1]):
-        P[one, j] -= c * Phi[i, j]
-    Y[one, i] = -Y[one, i]
-
-
-@njit(**EXACT)
-def _exchange(Y: Array, P: Array, balance: Array, fitness: Array, one: int, other: int) -> None:
-    for i in range(Y.shape[1]):
-        Y[one, i], Y[other, i] = Y[other, i], Y[one, i]
-    for j in range(P.shape[1]):
-        P[one, j], P[other, j] = P[other, j], P[one, j]
-    balance[one], balance[other] = balance[other], balance[one]
-    fitness[one], fitness[other] = fitness[other], fitness[one]
-
-
-@njit(**EXACT)
-def _mutate(
-    Phi: Array, weight: Array, Y: Array, P: Array, one: int, balance: float, limit: float, flips: int, state: Array
-) -> float:
-    """Flip this many random coordinates; a flip that breaks the balance is paired with one of the opposite label."""
-    n = Y.shape[1]
-    for _ in range(flips):
-        i = _below(state, n)
-        if abs(balance - 2.0 * weight[i] * Y[one, i]) > limit:
-            j = _below(state, n)
-            tries = 0
-            while Y[one, j] == Y[one, i] and tries < 1000:
-                j = _below(state, n)
-                tries += 1
-            both = balance - 2.0 * (weight[i] * Y[one, i] + weight[j] * Y[one, j])
-            if Y[one, j] == Y[one, i] or abs(both) > max(limit, abs(balance)):
-                continue
-            balance -= 2.0 * weight[j] * Y[one, j]
-            _flip(Phi, Y, P, one, j)
-        balance -= 2.0 * weight[i] * Y[one, i]
-        _flip(Phi, Y, P, one, i)
-    return balance
-
-
-@njit(**EXACT)
-def evolve(
-    Phi: Array,
-    weight: Array,
-    limit: float,
-    Y: Array,
-    P: Array,
-    balance: Array,
-    fitness: Array,
-    population: int,
-    generation: int,
-    generations: int,
-    state: Array,
-) -> tuple[int, int]:
-    """Generations of the published search: mutate random parents, keep the best (paper 002, Algorithm 1).
+def climb(
+    rows: Array, lengths: Array, weight: Array, total: float, limit: float, least: float, most: int, p: Array, y: Array
+) -> tuple[float, float, float]:
+    """From p to balanced signs that neither (E13) nor a flip or swap of the likeliest rows (E12) makes fitter.
 
     Parameters
     ----------
-    Phi : (n, q)
-    weight, limit : of the rows, and the most that |Σ ω y| may be
-    Y, P, balance, fitness : signs (μ + ν, n) int8, Φᵀy, Σ ω y and |Φᵀy|² of each; the first μ are the population, best
-        first. Changed
-    population : μ
-    generation : how many there were before
-    generations : how many to go through
-    state : of the random numbers; changed
+    rows : (n, q) rows ψ, `φ_i = ω_i ψ_i / Σω`
+    lengths : (n,) their squared norms
+    weight, total : of the rows, and their sum
+    limit : the most that `|Σ ω y|` may be
+    least : gains up to this do not count
+    most : candidates of each sign
+    p : (q,) where to begin; then `Φᵀy`
+    y : (n,) int8; the signs
 
     Returns
     -------
-    the last of these generations (1, 2, ...) in which the best fitness changed, 0 for none, and how many did
+    fitness F, balance `Σ ω y`, and the threshold of the scores with p
     """
-    n, everyone = Y.shape[1], Y.shape[0]
-    last, changes = 0, 0
-    for t in range(generations):
-        flips = max(1, n // (generation + t + 1))
-        for child in range(population, everyone):
-            parent = _below(state, population)
-            for i in range(n):
-                Y[child, i] = Y[parent, i]
-            for j in range(P.shape[1]):
-                P[child, j] = P[parent, j]
-            balance[child] = _mutate(Phi, weight, Y, P, child, balance[parent], limit, flips, state)
-            fitness[child] = _square(P[child])
-        before = fitness[0]
-        for one in range(population):  # the best to the front, parents before their equals
-            best = one
-            for other in range(one + 1, everyone):
-                if fitness[other] > fitness[best]:
-                    best = other
-            if best != one:
-                _exchange(Y, P, balance, fitness, one, best)
-        if fitness[0] > before + 1e-13:
-            last, changes = t + 1, changes + 1
-    return last, changes
+    return _climb(frozen(rows), frozen(lengths), frozen(weight), total, limit, least, most, p, y)  # type: ignore[no-any-return]

@@ -231,7 +231,7 @@ class Evolution:
         before = np.repeat([1.0, -1.0], [len(up.number), len(down.number)])
         y = before.copy()
         gained, balance = flip_among(
-            phi @ phi.T, phi @ one.p, y, weight, one.balance, problem.limit, 0.01 * problem.epsilon
+            len(phi), phi @ phi.T, phi @ one.p, y, weight, one.balance, problem.limit, 0.01 * problem.epsilon
         )
         if gained <= problem.epsilon:
             return one._replace(sweeping=False, still=True, settled=one.still)

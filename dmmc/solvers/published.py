@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.kernels.signs import evolve
+from dmmc.kernels.mutation import evolve
 from dmmc.solvers.evolution import Problem
 
 Array = NDArray[Any]
@@ -61,7 +61,7 @@ class Published:
 
     def __init__(self, problem: Problem, rows: Callable[[], Array], weight: Array) -> None:
         self.problem = problem
-        self.weight = np.ascontiguousarray(weight, np.float64)
+        self.weight = np.array(weight, np.float64)
         self._rows = rows
         self._Phi: Array | None = None
 
