@@ -306,8 +306,8 @@ def test_the_bits_do_not_depend_on_threads(case: str, small_blocks: None) -> Non
 def test_the_bits_are_those_of_one_worker_and_of_two(small_blocks: None, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     few = {
-        "two clusters": {"max_iter": 5},
-        "a tree of labels": {"n_clusters": 3, "init": np.arange(400) % 3, "max_iter": 2},
+        "two clusters": {"max_iter": 4, "init": np.arange(400) % 2},
+        "a tree of labels": {"n_clusters": 3, "init": np.arange(400) % 3, "max_iter": 2, "min_size": 0.5},
     }
     asked = {case: {**CASES[case], **params} for case, params in few.items()}
     here = {case: bits(dmmc.fit(rows(), **params)) for case, params in asked.items()}

@@ -18,9 +18,9 @@ import dmmc
 from dmmc import checkpoint, data, datasets, kernels
 from dmmc.data import Block
 from dmmc.engine import Local
-from dmmc.estimators import CuttingPlaneMMC
+from dmmc.estimators import CuttingPlaneMMC, room
 from dmmc.estimators.binary import BinaryClusterer
-from dmmc.estimators.tree import Found, Growth, Leaf, Search
+from dmmc.estimators.tree import Found, Growth, Search
 from dmmc.losses import LOSSES
 from dmmc.passes import Tree, largest, scores
 from dmmc.solvers.cutting_plane import CuttingPlane
@@ -178,15 +178,10 @@ def test_count_bounds_hold_for_leaves(k: int, min_size: float, max_size: float |
 
 
 def test_what_a_side_may_have_leaves_room_for_all_bounds() -> None:
-    growth, _ = grown(blobs((30, 30))[0], 3, steps=0)
-    growth._lowest, growth._highest = 0.0, 1 / 3
-    assert growth._reach((Leaf(1.0, np.zeros(0)),), 0) == [
-        pytest.approx((1 / 3, 1 / 3)),
-        pytest.approx((2 / 3, 2 / 3)),
-    ]
-    growth._lowest, growth._highest = 0.3, 1.0
-    assert growth._reach((Leaf(0.5, np.zeros(0)), Leaf(0.5, np.zeros(0))), 0) == []
-    assert growth._reach((Leaf(0.7, np.zeros(0)), Leaf(0.3, np.zeros(0))), 0) == [pytest.approx((0.3, 0.4))]
+    thirds = [pytest.approx((1 / 3, 1 / 3)), pytest.approx((2 / 3, 2 / 3))]
+    assert room.reach([1.0], 0, 3, 0.0, 1 / 3) == thirds
+    assert room.reach([0.5, 0.5], 0, 3, 0.3, 1.0) == []
+    assert room.reach([0.7, 0.3], 0, 3, 0.3, 1.0) == [pytest.approx((0.3, 0.4))]
 
 
 def test_weights_of_rows_are_those_of_the_fit_and_rows_of_weight_0_are_labelled() -> None:

@@ -59,7 +59,7 @@ class StochasticMMC(BinaryClusterer):
         near the hyperplane alike, and lets them go. "compact" wants each cluster close to its own hyperplane, f = 1 or
         f = -1; "robust-compact" charges rows far from both no more than 0.8, so outliers have no pull.
     C : float or "auto"
-        Weight of the loss; "auto" is 30.
+        Weight of the loss; "auto" is 30, and 100 for features of a kernel.
     s : float, -1 < s <= 0
         "ramp": rows with |f| below -s pull no more.
     zeta : float, 0 <= zeta < 1
@@ -239,7 +239,10 @@ class StochasticMMC(BinaryClusterer):
         return RobustCompact(float(self.tau)) if self.loss == "robust-compact" else LOSSES["hinge"]
 
     def _C(self) -> float:
-        return 30.0 if isinstance(self.C, str) else float(self.C)
+        """As of CuttingPlaneMMC for two clusters: 30, and 100 for a kernel."""
+        if not isinstance(self.C, str):
+            return float(self.C)
+        return 100.0 if self.features == "nystroem" else 30.0
 
     def _starts(self) -> int:
         return 1 if self._init == "cpmmc" else super()._starts()

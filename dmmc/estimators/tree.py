@@ -19,14 +19,12 @@ from numpy.typing import NDArray
 from dmmc import geometry, kernels, passes, start
 from dmmc.data import Block
 from dmmc.engine import Engine
+from dmmc.estimators import room
 from dmmc.geometry import Geometry
 from dmmc.passes import Hyperplanes, Tree
 from dmmc.solvers import prices
 
 Array = NDArray[Any]
-
-ROUNDING = 1e-9
-"""Of shares."""
 
 
 class Found(NamedTuple):
@@ -296,7 +294,7 @@ class Growth:
         leaf = leaves[at]
         reach = self._reach(leaves, at)
         low, high = min(reach, key=lambda span: (max(span[0] - leaf.above, leaf.above - span[1]), span))
-        if not low - ROUNDING <= leaf.above <= high + ROUNDING and self._see(state, at):
+        if not low - room.ROUNDING <= leaf.above <= high + room.ROUNDING and self._see(state, at):
             share = leaf.share
             planes = Hyperplanes(leaf.W[None], np.array([leaf.b]), np.zeros(1))
             lowest, highest = np.array([share - high, low]) / share, np.array([share - low, high]) / share
@@ -327,31 +325,7 @@ class Growth:
         )
 
     def _reach(self, leaves: tuple[Leaf, ...], at: int) -> list[tuple[float, float]]:
-        """Shares that one side of a split may have if all bounds are to hold in the end; empty: it may not be split.
-
-        A leaf that is to become m clusters needs a share from m times the least to m times the largest.
-        """
-        others = [self._clusters(leaf.share) for number, leaf in enumerate(leaves) if number != at]
-        share = leaves[at].share
-        fewest, most = self._clusters(share)
-        fewest = max(2, fewest, self._k - sum(cap for _, cap in others))
-        most = min(most, self._k - sum(need for need, _ in others))
-        found = []
-        for m in range(fewest, most + 1):
-            for one in range(1, m):
-                low = max(one * self._lowest, share - (m - one) * self._highest)
-                high = min(one * self._highest, share - (m - one) * self._lowest)
-                if low <= high + ROUNDING:
-                    found.append((low, max(low, high)))
-        return found
-
-    def _clusters(self, share: float) -> tuple[int, int]:
-        """Fewest and most clusters that a leaf can become."""
-        fewest = max(1, math.ceil(share / self._highest - ROUNDING))
-        return fewest, max(1, math.floor(share / self._lowest + ROUNDING)) if self._lowest > 0 else self._k
-
-
-# ------------------------------------------------------------------------------------------------------- passes
+        return room.reach([leaf.share for leaf in leaves], at, self._k, self._lowest, self._highest)
 
 
 def label_sums(block: Block, n_labels: int) -> tuple[Array, Array]:
