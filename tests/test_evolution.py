@@ -135,7 +135,7 @@ def test_the_gain_of_a_swap_is_that_of_the_definition(small: tuple[Array, Array,
 
 
 def by_sorting(f: Array, weight: Array, limit: float) -> Array:
-    """Signs of f; the least confident rows of the larger side move until |Σ ω y| <= limit, later rows first."""
+    """Signs of f; the least confident rows of the larger side move until |Σ ω y| <= limit; of equal ones + is first."""
     y = np.where(f >= 0, 1.0, -1.0)
     side = np.sign(weight @ y)
     order = sorted(np.flatnonzero(y == side), key=lambda i: (abs(f[i]), -i if side > 0 else i))
@@ -176,6 +176,17 @@ def test_balanced_signs_are_those_of_a_sort(
                 assert (y == wanted).all() or kind == "weights"
                 if kind == "weights":  # the same threshold, as nearly as whole weights allow
                     assert np.count_nonzero(y != wanted) <= 1
+
+
+@pytest.mark.parametrize("kind", ["plain", "ties"])
+def test_a_climb_balances_signs_as_a_sort_does(kind: str) -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        f = rng.normal(rng.normal(), 1.0, 101) if kind == "plain" else rng.integers(-2, 4, 101).astype(float)
+        for sign in (1.0, -1.0):
+            y = np.empty(101, np.int8)
+            signs.kernels._balance_signs(sign * f, np.ones(101), 3.0, y)
+            assert (y == by_sorting(sign * f, np.ones(101), 3.0)).all()
 
 
 @pytest.mark.parametrize("parts", [1, 3])

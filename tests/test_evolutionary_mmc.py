@@ -189,6 +189,14 @@ def test_a_full_kernel_of_many_rows_is_refused_with_what_to_do_instead(monkeypat
         EvolutionaryMMC(mutation="paper").fit(X[:60])
 
 
+def test_a_kernel_that_does_not_fit_into_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evolution, "free_memory", lambda: 1000)
+    with pytest.raises(
+        InputError, match=r"seen through 60 rows of array .* needs about .* MB, .* choose a smaller rank"
+    ):
+        EvolutionaryMMC().fit(np.random.default_rng(0).normal(size=(60, 2)))
+
+
 def test_the_methods_have_a_rank_or_none() -> None:
     X = np.random.default_rng(0).normal(size=(60, 2)) + 5.0 * np.repeat([0, 1], 30)[:, None]
     assert dmmc.fit(X, method="evommc").choices["rank"] == 60

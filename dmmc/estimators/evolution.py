@@ -22,6 +22,7 @@ from dmmc.estimators.tree import Found, Search
 from dmmc.features import maps
 from dmmc.features.build import Remember
 from dmmc.features.extent import extent
+from dmmc.features.graph import free_memory
 from dmmc.features.nystroem import Kernel, Nystroem
 from dmmc.geometry import Geometry
 from dmmc.passes import Hyperplanes
@@ -169,6 +170,12 @@ class EvolutionaryMMC(BinaryClusterer):
         """Landmarks are rows drawn at random, or all of them."""
         eligible = np.arange(dataset.n_rows) if dataset.weight is None else np.flatnonzero(dataset.weight > 0)
         count = self._rank(dataset, len(eligible))
+        wanted, free = 8 * (3 * count * dataset.n_features + 4 * count * count), free_memory()
+        if free is not None and wanted > free:
+            raise InputError(
+                f"a kernel seen through {count} rows of {dataset.name} needs about {wanted / 1e6:.0f} MB, and "
+                f"{free / 1e6:.0f} MB are free: choose a smaller rank (method fast-evommc)."
+            )
         gamma = 1.0 / (self.sigma * self._extent) ** 2
         kernel = Kernel(self.kernel, gamma, int(self.degree), float(self.coef0))
         mean, inverse = geometry.mean, geometry.norm / geometry.unit

@@ -89,7 +89,7 @@ def evolve(
     generation: int,
     generations: int,
     state: Array,
-) -> tuple[int, int]:
+) -> int:
     """Generations of the published search: mutate random parents, keep the best (paper 002, Algorithm 1).
 
     Parameters
@@ -105,10 +105,10 @@ def evolve(
 
     Returns
     -------
-    the last of these generations (1, 2, ...) in which the best fitness changed, 0 for none, and how many did
+    the last of these generations (1, 2, ...) in which the best fitness changed, 0 for none
     """
     n, everyone = Y.shape[1], Y.shape[0]
-    last, changes = 0, 0
+    last = 0
     for t in range(generations):
         flips = max(1, n // (generation + t + 1))
         for child in range(population, everyone):
@@ -128,5 +128,5 @@ def evolve(
             if best != one:
                 _exchange(Y, P, balance, fitness, one, best)
         if fitness[0] > before + 1e-13:
-            last, changes = t + 1, changes + 1
-    return last, changes
+            last = t + 1
+    return last

@@ -182,7 +182,7 @@ def _quick_scores(X: Array, p: Array, w: Array, f: Array) -> None:
 def _balance_signs(f: Array, weight: Array, limit: float, y: Array) -> float:
     """Signs of f with the least confident rows moved until `|Σ ω y| <= limit`; returns the threshold.
 
-    How confident a row must be to stay is bisected; of equal ones the later rows are moved first.
+    How confident a row must be to stay is bisected; of equal ones the first rows get the sign +1.
     """
     balance, top = 0.0, 0.0
     for i in range(f.size):
@@ -215,7 +215,8 @@ def _balance_signs(f: Array, weight: Array, limit: float, y: Array) -> float:
         if y[i] == side and side * f[i] <= low:
             y[i] = -side
             balance -= 2.0 * side * weight[i]
-    for i in range(f.size - 1, -1, -1):
+    for t in range(f.size):
+        i = f.size - 1 - t if side > 0 else t
         if abs(balance) <= limit:
             break
         if y[i] == side and side * f[i] <= high:

@@ -97,8 +97,6 @@ class State(NamedTuple):
     """All restarts."""
 
     runs: tuple[Run, ...]
-    flips: float = 0.0
-    """Signs that the last sweep flipped."""
 
 
 class Evolution:
@@ -151,7 +149,6 @@ class Evolution:
         return {
             "objective": min(best, 1.0),
             "generation": max(run.generation for run in state.runs),
-            "flips": state.flips,
             "runs": sum(not run.ended for run in state.runs),
         }
 
@@ -169,14 +166,13 @@ class Evolution:
         """
         climbing = [one for run in state.runs for one in run.young if not one.settled]
         went = iter(self._climbed(climbing))
-        flips = float(sum(len(one.signs.flipped) for one in climbing if one.sweeping))
         runs = []
         for run in state.runs:
             run = run._replace(young=tuple(one if one.settled else next(went) for one in run.young))  # 1
             if not run.ended and all(one.settled for one in run.young):
                 run = self._selected(run)  # 2
             runs.append(run)
-        return State(self._with_offspring(runs), flips)  # 3
+        return State(self._with_offspring(runs))  # 3
 
     # ------------------------------------------------------------------------------------------------- climbing
 

@@ -42,8 +42,6 @@ class Populations(NamedTuple):
     """All restarts."""
 
     runs: tuple[Population, ...]
-    changes: int = 0
-    """How often the best fitness of a restart has changed in the last step."""
 
 
 class Published:
@@ -109,7 +107,6 @@ class Published:
         return {
             "objective": 1.0 - max(float(run.squares[0]) for run in state.runs),
             "generation": max(run.generation for run in state.runs),
-            "flips": state.changes,
             "runs": sum(not run.ended for run in state.runs),
         }
 
@@ -119,10 +116,9 @@ class Published:
 
     def step(self, state: Populations) -> Populations:
         """As many offspring as there are rows, in each restart."""
-        went = [(run, 0) if run.ended else self._evolved(run) for run in state.runs]
-        return Populations(tuple(run for run, _ in went), sum(changes for _, changes in went))
+        return Populations(tuple(run if run.ended else self._evolved(run) for run in state.runs))
 
-    def _evolved(self, run: Population) -> tuple[Population, int]:
+    def _evolved(self, run: Population) -> Population:
         problem = self.problem
         generations = -(-problem.n_rows // problem.offspring)
 
@@ -131,7 +127,7 @@ class Published:
 
         Y, P, balance, squares = (with_young(part) for part in run[:4])
         random, mu = run.random.copy(), problem.population
-        last, changes = evolve(
+        last = evolve(
             self.Phi,
             self.weight,
             problem.limit * (1.0 + 1e-12),
@@ -146,7 +142,6 @@ class Published:
         )
         waited = generations - last if last else run.waited + generations
         ended = "converged" if waited * problem.offspring >= PATIENCE * problem.n_rows else ""
-        went = Population(
+        return Population(
             Y[:mu], P[:mu], balance[:mu], squares[:mu], random, run.generation + generations, waited, ended
         )
-        return went, changes

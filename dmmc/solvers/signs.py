@@ -148,8 +148,8 @@ class Balanced(NamedTuple):
 def balanced(oracle: Oracle, W: Array, n_rows: int, total: float, limit: float) -> list[Balanced]:
     """Thresholds of the signs that maximise `Σ ω y f` under `|Σ ω y| <= limit` (E13).
 
-    Signs of f where they are balanced; else the least confident rows of the larger side are moved, later rows first
-    where scores are equal, until they are.
+    Signs of f where they are balanced; else the least confident rows of the larger side are moved until they are. Of
+    equal scores the first rows get the sign +1.
 
     Parameters
     ----------
