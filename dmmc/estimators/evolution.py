@@ -23,12 +23,12 @@ from dmmc.features import maps
 from dmmc.features.build import Remember
 from dmmc.features.extent import extent
 from dmmc.features.graph import free_memory
-from dmmc.features.nystroem import Kernel, Nystroem
+from dmmc.features.nystroem import FLOOR, Kernel, Nystroem
 from dmmc.geometry import Geometry
 from dmmc.passes import Hyperplanes
 from dmmc.solvers import signs
 from dmmc.solvers.base import Callback
-from dmmc.solvers.evolution import Evolution, Problem
+from dmmc.solvers.evolution import LEADING, Evolution, Problem
 from dmmc.solvers.published import Published
 from dmmc.solvers.whitening import Whitened
 
@@ -40,6 +40,8 @@ KEPT = 256 * MIB
 """Blocks keep their features for the next pass if all of them together are no larger."""
 HELD = 1024 * MIB
 """Most bytes of Φ that the driver holds for the published mutation."""
+NEGLIGIBLE = 1e-6
+"""Of F: directions of the kernel that change it by less are left out."""
 MUTATIONS = ("sweeps", "paper")
 LOOSE = 0.4
 """Balance of a split that is to be split again: paper 002's loosest."""
@@ -185,12 +187,15 @@ class EvolutionaryMMC(BinaryClusterer):
             rows = dataset.take(eligible[np.sort(drawn)])
             rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
             points = np.asarray((rows - mean) * inverse, np.float64)
-            self._look_at(kernel, points, len(eligible))
-            found = Nystroem.at(kernel, points, mean, inverse)
-            return {"points": points, "root": found.root}
+            norms = (points**2).sum(axis=1)
+            values = kernel.of(points @ points.T, norms, norms)
+            if np.ptp(points, axis=0).any():
+                self._look_at(values, len(eligible))
+            return {"points": points, "root": self._root(values, len(eligible))}
 
         made = remember("landmarks", make)
-        self._notes.update(kernel=self.kernel, gamma=gamma, extent=self._extent, rank=count)
+        directions = len(made["root"])
+        self._notes.update(kernel=self.kernel, gamma=gamma, extent=self._extent, rank=count, directions=directions)
         return Nystroem(kernel, made["points"], mean, inverse, made["root"])
 
     def _rank(self, dataset: Rows, n: int) -> int:
@@ -210,13 +215,25 @@ class EvolutionaryMMC(BinaryClusterer):
             )
         return int(self.rank)
 
-    def _look_at(self, kernel: Kernel, points: Array, n: int) -> None:
-        """Warn where the kernel sees no two rows as alike, or no two as different."""
-        if kernel.name != "rbf" or len(points) < 2:
+    def _root(self, values: Array, n: int) -> Array:
+        """What makes features of kernel values at the landmarks, `Λ^-½ Vᵀ`, from the landmarks' own; n rows count.
+
+        Directions that change no F by more than a millionth are left out: seen through r of n rows, their eigenvalues
+        are about r / n of the whole kernel's, and they count as `Λ / (Λ + λn)`. The leading ones are where starts are.
+        """
+        found, vectors = np.linalg.eigh(values)
+        floor = FLOOR * float(found[-1])
+        counts = found > NEGLIGIBLE * self.regularization * len(values) / n
+        counts[-max(LEADING) :] = True
+        kept = np.flatnonzero(counts & (found > floor))
+        return np.ascontiguousarray((vectors[:, kept] / np.sqrt(found[kept])).T)
+
+    def _look_at(self, values: Array, n: int) -> None:
+        """Warn where the kernel sees no two of n rows as alike, or no two as different."""
+        if self.kernel != "rbf":
             return
-        some = points[:: -(-len(points) // 1000)]
-        norms = (some**2).sum(axis=1)
-        values = kernel.of(some @ some.T, norms, norms)
+        if np.ptp(values) < FLOOR:
+            raise InputError(f"sigma={self.sigma:g} makes all values of the kernel equal; choose a smaller sigma.")
         mean = float((values.sum() - np.trace(values)) / (values.size - len(values)))
         if n * mean < 0.1:
             warn(
