@@ -31,6 +31,8 @@ from dmmc.solvers.stochastic import Point, Problem, Run, State, Stochastic
 
 Array = NDArray[Any]
 
+STARTS, FEW = 8, 10_000
+"""Restarts where there are at most so many rows."""
 METHODS = {"hinge": "mmc-sg", "ramp": "rmmc-sg", "compact": "cmmc-sg", "robust-compact": "rcmmc-sg"}
 
 
@@ -73,8 +75,10 @@ class StochasticMMC(BinaryClusterer):
         published one: `rate` over the number of the epoch and of the rows.
     rate : float up to 20
         Of the published step.
-    balance, min_size, max_size, n_init, scale, random_state, n_jobs, max_seconds, callbacks
+    balance, min_size, max_size, scale, random_state, n_jobs, max_seconds, callbacks
         As of CuttingPlaneMMC; in a tree, the sizes are those of the leaves.
+    n_init : int or "auto"
+        Restarts, of which the lowest objective wins: "auto" is 8 up to 10,000 rows and 1 beyond; 10 for "random".
     features, n_neighbors, n_components, landmarks, kernel, gamma, degree, coef0
         As of CuttingPlaneMMC.
     epsilon : float
@@ -98,6 +102,8 @@ class StochasticMMC(BinaryClusterer):
 
     inits = (*INITS, "cpmmc")
     types = Stochastic.types
+    _few = False
+    """Whether rows are so few that several restarts cost little."""
     _stream: Geometry | None = None
     """Centre, scale and weight of the rows seen so far, for `partial_fit`."""
 
@@ -172,6 +178,7 @@ class StochasticMMC(BinaryClusterer):
     # ------------------------------------------------------------------------------------------------- searching
 
     def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
+        self._few = engine.dataset.n_rows <= FEW
         super()._search(engine, geometry, seed, began)
         self._stream = geometry if self.n_clusters == 2 and self.map_ is None else None
 
@@ -245,6 +252,9 @@ class StochasticMMC(BinaryClusterer):
         return 100.0 if self.features == "nystroem" else 30.0
 
     def _starts(self) -> int:
+        """Of few rows each restart costs little, and steps lead to another optimum each time: then there are eight."""
+        if self._init == "k-means" and isinstance(self.n_init, str) and self._few:
+            return STARTS
         return 1 if self._init == "cpmmc" else super()._starts()
 
     def _chosen(self) -> dict[str, Any]:
