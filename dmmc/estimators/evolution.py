@@ -291,8 +291,7 @@ class EvolutionaryMMC(BinaryClusterer):
 
         def begin() -> Any:
             many = self._starts() * problem.population if self._init in ("random", "k-means") else 1
-            init = "labels" if self._init == "graph" else self._init
-            each = start.labellings(init, dataset, engine.run, geometry, 2, many, seed)
+            each = start.labellings(self._init, dataset, engine.run, geometry, 2, many, seed)
             runs = [each[first :: self._starts()] for first in range(min(self._starts(), many))]
             return solver.init(runs, random=self._init == "random")
 
