@@ -14,7 +14,7 @@ from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, Inpu
 
 if TYPE_CHECKING:
     from dmmc.api import fit, load
-    from dmmc.estimators import CuttingPlaneMMC, PairwiseMMC, StochasticMMC
+    from dmmc.estimators import CuttingPlaneMMC, EvolutionaryMMC, PairwiseMMC, StochasticMMC
     from dmmc.metrics import score
     from dmmc.proposals import propose_pairs
 
@@ -25,6 +25,7 @@ __all__ = [
     "ClusteringWarning",
     "ConvergenceWarning",
     "CuttingPlaneMMC",
+    "EvolutionaryMMC",
     "InputError",
     "PairwiseMMC",
     "StochasticMMC",
@@ -42,6 +43,7 @@ _LAZY = {
     "propose_pairs": "dmmc.proposals",
     "CuttingPlaneMMC": "dmmc.estimators",
     "PairwiseMMC": "dmmc.estimators",
+    "EvolutionaryMMC": "dmmc.estimators",
     "StochasticMMC": "dmmc.estimators",
     "score": "dmmc.metrics",
 }

@@ -1,7 +1,8 @@
 """Estimators: thin scikit-learn shells over data, engine, start and solver."""
 
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
+from dmmc.estimators.evolution import EvolutionaryMMC
 from dmmc.estimators.pairwise import PairwiseMMC
 from dmmc.estimators.stochastic import StochasticMMC
 
-__all__ = ["CuttingPlaneMMC", "PairwiseMMC", "StochasticMMC"]
+__all__ = ["CuttingPlaneMMC", "EvolutionaryMMC", "PairwiseMMC", "StochasticMMC"]
