@@ -146,7 +146,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "init": ["kmeans", None, 5, np.zeros(30), np.zeros(29, int), np.zeros((30, 1), int), ["a"] * 30, [[1], [1, 2]]],
     "n_init": [0, -1, 1.5, "many", None, True],
     "scale": ["robust", True, None],
-    "features": ["nystroem", None, 3],
+    "features": ["fourier", None, 3],
     "random_state": [-1, "abc", 1.5, True],
     "n_jobs": [0, -2, 1.5, "two", True],
     "max_seconds": [0, -1, np.nan, "x", True],
@@ -203,9 +203,9 @@ def test_weight_on_a_single_row_is_refused(fit: Any) -> None:
 
 
 def test_unknown_parameters_are_refused() -> None:
-    refused(lambda: dmmc.fit(rows(), 2, gamma=3), "'gamma' is not a parameter", "it takes C, balance")
-    with pytest.raises(TypeError, match="gamma"):
-        CuttingPlaneMMC(2, gamma=3)
+    refused(lambda: dmmc.fit(rows(), 2, delta=3), "'delta' is not a parameter", "it takes C, balance")
+    with pytest.raises(TypeError, match="delta"):
+        CuttingPlaneMMC(2, delta=3)
 
 
 # --------------------------------------------------------------------------------------------------- predicting
