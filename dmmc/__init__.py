@@ -14,7 +14,7 @@ from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, Inpu
 
 if TYPE_CHECKING:
     from dmmc.api import fit, load
-    from dmmc.estimators import CuttingPlaneMMC
+    from dmmc.estimators import CuttingPlaneMMC, SubspaceMMC
     from dmmc.metrics import score
 
 __version__ = "0.1.0.dev0"
@@ -25,6 +25,7 @@ __all__ = [
     "ConvergenceWarning",
     "CuttingPlaneMMC",
     "InputError",
+    "SubspaceMMC",
     "__version__",
     "fit",
     "load",
@@ -32,7 +33,13 @@ __all__ = [
 ]
 
 # public name -> the module that is imported when the name is first used
-_LAZY = {"fit": "dmmc.api", "load": "dmmc.api", "CuttingPlaneMMC": "dmmc.estimators", "score": "dmmc.metrics"}
+_LAZY = {
+    "fit": "dmmc.api",
+    "load": "dmmc.api",
+    "CuttingPlaneMMC": "dmmc.estimators",
+    "SubspaceMMC": "dmmc.estimators",
+    "score": "dmmc.metrics",
+}
 
 
 def __getattr__(name: str) -> object:

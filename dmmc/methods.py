@@ -23,5 +23,6 @@ METHODS = {
     "cpmmc": Method(
         "CuttingPlaneMMC", "CuttingPlaneMMC: maximum margin clustering by cutting planes, 2 to 100 clusters"
     ),
+    "smmc": Method("SubspaceMMC", "SubspaceMMC: clusters and the subspace that separates them, learned together"),
 }
 """`auto` is `cpmmc` until there is more to choose from."""

@@ -1,5 +1,6 @@
 """Estimators: thin scikit-learn shells over data, engine, start and solver."""
 
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
+from dmmc.estimators.subspace import SubspaceMMC
 
-__all__ = ["CuttingPlaneMMC"]
+__all__ = ["CuttingPlaneMMC", "SubspaceMMC"]

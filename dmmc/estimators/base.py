@@ -18,7 +18,7 @@ from dmmc.engine import Local
 from dmmc.errors import InputError
 from dmmc.estimators import lazy, remote
 from dmmc.features import maps
-from dmmc.features.maps import Map
+from dmmc.features.maps import Decision, Map
 from dmmc.label_files import read_labels, write_arrays
 from dmmc.passes import Hyperplanes
 from dmmc.sources.numbers import is_dask_array
@@ -223,11 +223,13 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         f = np.concatenate(list(self._decisions(X, component)))
         return f[:, 0] if f.shape[1] == 1 else f
 
-    def _decisions(self, X: Any, component: str | None) -> Iterator[Array]:
+    def _decisions(self, X: Any, component: str | None, decision: Decision | None = None) -> Iterator[Array]:
+        """Scores of each block with the model's own hyperplanes, or with others in the same features."""
+        decision = self.decision() if decision is None else decision
         dataset = open_dataset(X, component, self.n_jobs)
         self._check_features(X, dataset)
         with Local(dataset, self.n_jobs) as engine:
-            for block, f in zip(dataset.blocks, engine.rows(maps.checked_scores, self.decision()), strict=True):
+            for block, f in zip(dataset.blocks, engine.rows(maps.checked_scores, decision), strict=True):
                 if isinstance(f, tuple):
                     raise passes.not_finite(dataset, f)
                 assert len(f) == block.stop - block.start

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dmmc import master, passes
+from dmmc import passes
 from dmmc.master import Planes
 from dmmc.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Labelling, Request, Sweep
 from dmmc.solvers import prices
@@ -59,7 +59,7 @@ class CuttingPlane:
         """Start each run from its labels with the all-ones plane, the one cut at w = 0."""
         K = self.problem.K
         origin = Point(np.zeros((K, d)), np.zeros(K), np.zeros(K), np.inf)
-        planes = Planes.empty(K, d)
+        planes = Planes.empty(K, d, by_row=self.problem.norm.by_row)
         return State(
             tuple(
                 Run(number, planes, labelling, at=origin, best=origin, leader=origin, inside=self.problem.inside)
@@ -149,7 +149,7 @@ class CuttingPlane:
         """Take in a pass: labels and planes as they are now, and the objective at the point it was made at."""
         p = self.problem
         total = p.geometry.total
-        value = 0.5 * float(np.sum(run.at.W**2)) + p.C * float(answer.at.risk) / total
+        value = p.norm.cost(run.at.W) + p.C * float(answer.at.risk) / total
         planes = run.planes
         if run.relabel:
             moved = answer.moved
@@ -208,12 +208,9 @@ class CuttingPlane:
     def _solved(self, run: Run) -> Run:
         """The master's lowest point is where the next plane is cut; idle planes leave."""
         p = self.problem
-        planes = run.planes
-        solved = master.solve(
-            planes.gram, planes.intercepts, planes.tilts, p.C, p.box, planes.multipliers, 0.01 * p.epsilon
-        )
-        planes = planes.solved(solved.multipliers, p.C)
-        at = Point(planes.weights(), solved.bias, run.at.price, solved.value)
+        solved, W = p.norm.solve(run.planes, run.at.W, p.C, p.box, 0.01 * p.epsilon)
+        planes = run.planes.solved(solved.multipliers, p.C)
+        at = Point(W, solved.bias, run.at.price, solved.value)
         return run._replace(planes=planes.drop_idle(IDLE_ROUNDS), at=at, bound=solved.lower_bound, repriced=False)
 
     def _labelling(self, run: Run) -> Point:
