@@ -97,6 +97,7 @@ class Run:
                     self.labels,
                     images=image_shape is not None,
                     standardised=self.choices["standardised"],
+                    subspace=self.model.subspace(),
                 ),
                 feature_names=self._dataset.feature_names,
                 image_shape=image_shape,
@@ -139,7 +140,7 @@ def fit(
     ----------
     source : numpy array, scipy sparse, frame, dask array, zarr array or group, or path of a zarr store
     n_clusters : how many
-    method : "auto" or "cpmmc" (auto is cpmmc in this version)
+    method : "auto", "cpmmc" or "smmc" (auto is cpmmc in this version)
     component : path inside the store, for a zarr store
     out : folder to write labels, model, history, run.json and report to
     sample_weight : how much each row counts

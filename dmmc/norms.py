@@ -21,6 +21,10 @@ class Norm(Protocol):
 
     by_row: bool
     """Whether its master needs the inner products of all rows of the planes, or only those of whole planes."""
+    accuracy: float
+    """The master is solved to this fraction of the current gap, or to what the problem asks for if that is more."""
+    inward: float
+    """How far from the master's lowest point back to the best point the next plane is cut."""
 
     def cost(self, W: Array) -> float:
         """What W costs."""
@@ -42,6 +46,8 @@ class Frobenius:
     """Half the squared Euclidean norm, (E2) and (E7)."""
 
     by_row = False
+    accuracy = 0.0
+    inward = 0.0
 
     def cost(self, W: Array) -> float:
         """``1/2 |W|^2``."""
@@ -50,37 +56,38 @@ class Frobenius:
     def solve(self, planes: Planes, last: Array, C: float, box: float, tolerance: float) -> tuple[Solved, Array]:
         """The master (E6)."""
         solved = master.solve(planes.gram, planes.intercepts, planes.tilts, C, box, planes.multipliers, tolerance)
-        return solved, _sum(planes, solved)
+        return solved, _sum(planes, solved.multipliers)
 
 
 class TraceNorm:
     """Half the squared trace norm (E9): hyperplanes in a subspace of few dimensions cost less."""
 
     by_row = True
+    accuracy = 0.3
+    inward = 0.7
 
     def cost(self, W: Array) -> float:
         """``1/2 |W|_*^2``, with the sum of the singular values."""
         return 0.5 * float(np.linalg.svd(W, compute_uv=False).sum()) ** 2
 
     def solve(self, planes: Planes, last: Array, C: float, box: float, tolerance: float) -> tuple[Solved, Array]:
-        """The master of the trace norm; of one hyperplane both norms are the same, and so are their masters."""
-        if planes.tilts.shape[1] == 1:
-            flat = planes._replace(gram=planes.gram[:, :, 0, 0])
-            return FROBENIUS.solve(flat, last, C, box, tolerance)
-        solved, mixing = trace_master.solve(
+        """The master of the trace norm, for K x K unknowns besides the multipliers."""
+        solved, mixing, weights = trace_master.solve(
             planes.gram, planes.intercepts, planes.tilts, C, box, planes.multipliers, tolerance
         )
-        return solved, mixing @ _sum(planes, solved)
+        return solved, mixing @ _sum(planes, weights)
 
 
 class Alternation:
     """The trace norm as paper 001 prints it: W for a fixed D, then ``D = (W'W)^1/2 / tr``, from ``D = I / d`` on.
 
     D loses rank at once, and W never leaves the range of D: after the first master no direction outside the span of
-    the first hyperplanes is ever tried (MATH.md, section 4). The bounds it gives are those of the problem with D as it is.
+    the first hyperplanes is ever tried (MATH.md, section 4). Its bounds are those of the problem with D as it is.
     """
 
     by_row = False
+    accuracy = 0.0
+    inward = 0.0
 
     def cost(self, W: Array) -> float:
         """``1/2 |W|_*^2``, which is what W costs with the D that is made of it."""
@@ -93,20 +100,18 @@ class Alternation:
             solved = master.solve(
                 planes.gram / d, planes.intercepts, planes.tilts, C, box, planes.multipliers, tolerance
             )
-            return solved, _sum(planes, solved) / d
+            return solved, _sum(planes, solved.multipliers) / d
         _, sigma, directions = np.linalg.svd(last, full_matrices=False)
         kept = sigma > FADED * sigma[0]
         factor = np.sqrt(sigma[kept] / sigma[kept].sum())[:, None] * directions[kept]
         rows = (planes.slopes.reshape(m * K, d) @ factor.T).reshape(m, -1)
-        solved = master.solve(
-            rows @ rows.T, planes.intercepts, planes.tilts, C, box, planes.multipliers, tolerance
-        )
+        solved = master.solve(rows @ rows.T, planes.intercepts, planes.tilts, C, box, planes.multipliers, tolerance)
         return solved, (solved.multipliers @ rows).reshape(K, -1) @ factor
 
 
-def _sum(planes: Planes, solved: Solved) -> Array:
+def _sum(planes: Planes, multipliers: Array) -> Array:
     """``V = sum_k lam_k Z_k``."""
-    return planes._replace(multipliers=solved.multipliers).weights()
+    return planes._replace(multipliers=multipliers).weights()
 
 
 FROBENIUS = Frobenius()

@@ -38,10 +38,19 @@ TRIES = 40
 
 
 class Mixed(NamedTuple):
-    """What the master gives back: multipliers, biases and values as ever, and E, so that ``W = E sum_k lam_k Z_k``."""
+    """What the master gives back.
+
+    Attributes
+    ----------
+    solved : Solved
+        Biases and values as ever; multipliers of the planes that carry weight in the limit.
+    mixing, weights : ndarrays of shape (K, K) and (m,)
+        E, and the multipliers of all planes: ``W = E sum_k weights_k Z_k``.
+    """
 
     solved: Solved
     mixing: Floats
+    weights: Floats
 
 
 class _Dual(NamedTuple):
@@ -116,7 +125,7 @@ def solve(
             at = _evaluate(dual, at.x, None, barrier, K)
             continue
         if barrier <= last and decrement <= barrier:  # E is as near to its limit as the point is to the path
-            found = _certified(dual, at, barrier, C, K, tolerance)
+            found = _certified(dual, at, barrier, C, K)
             best = found if best is None or _gap(found) < _gap(best) else best
             if _gap(best) <= tolerance * C:
                 break
@@ -124,7 +133,7 @@ def solve(
         if moved is None:
             break
         at = moved
-    return _certified(dual, at, barrier, C, K, tolerance) if best is None else best
+    return _certified(dual, at, barrier, C, K) if best is None else best
 
 
 def _gap(found: Mixed) -> float:
@@ -226,32 +235,20 @@ def _moved(dual: _Dual, at: _At, direction: Floats, decrement: float, barrier: f
     return None
 
 
-def _certified(dual: _Dual, at: _At, barrier: float, C: float, K: int, tolerance: float) -> Mixed:
-    """Both values; planes that carry no weight in the limit get none, unless the gap would suffer."""
+def _certified(dual: _Dual, at: _At, barrier: float, C: float, K: int) -> Mixed:
+    """Primal and dual value at the biases and ``W = E V``, and which planes carry weight in the limit."""
     E = 2.0 * barrier * (at.vectors / (at.t - at.eigenvalues)) @ at.vectors.T
     E /= np.trace(E)
-    whole, excess = _values(dual, at.x, at.pulls, at.eigenvalues, E, at.bias, C, K)
-    kept = np.where(at.x >= excess, at.x, 0.0)  # of the two whose product is the barrier, the plane's slack is larger
-    kept *= at.x.sum() / max(kept.sum(), 1e-300)
-    flat = kept @ dual.products
-    square = (kept @ flat).reshape(K, K)
-    eigenvalues = np.linalg.eigvalsh(0.5 * (square + square.T))
-    sparse, _ = _values(dual, kept, flat.reshape(-1, K, K), eigenvalues, E, at.bias, C, K)
-    suffers = sparse.value - sparse.lower_bound > max(tolerance * C, whole.value - whole.lower_bound)
-    return Mixed(whole if suffers else sparse, E)
-
-
-def _values(
-    dual: _Dual, x: Floats, pulls: Floats, eigenvalues: Floats, E: Floats, bias: Floats, C: float, K: int
-) -> tuple[Solved, Floats]:
-    """Primal and dual value at x and ``W = E V``, and each plane's slack."""
-    square = np.tensordot(x, pulls, axes=1)
+    square = np.tensordot(at.x, at.pulls, axes=1)
     image = np.linalg.eigvalsh(E @ (0.5 * (square + square.T)) @ E)
     norm = float(np.sqrt(np.maximum(image, 0.0)).sum())
-    bias = bias - bias.mean()
-    below = dual.intercepts - pulls.reshape(len(x), -1) @ E.ravel() - dual.tilts @ bias
+    bias = at.bias - at.bias.mean() if K > 1 else at.bias
+    below = dual.intercepts - at.pulls.reshape(len(at.x), -1) @ E.ravel() - dual.tilts @ bias
     loss = max(0.0, float(below.max()))
     value = 0.5 * norm**2 + loss
-    bound = float(dual.intercepts @ x) - 0.5 * max(0.0, float(eigenvalues[-1]))
-    bound -= dual.box * float(np.abs(x @ dual.tilts).sum())
-    return Solved(C * x, bias, C * value, C * min(bound, value), "barrier"), loss - below
+    bound = float(dual.intercepts @ at.x) - 0.5 * max(0.0, float(at.eigenvalues[-1]))
+    bound -= dual.box * float(np.abs(at.x @ dual.tilts).sum())
+    # a plane's weight and its slack have the barrier as their product: the larger one is the one that stays
+    kept = np.where(at.x >= loss - below, at.x, 0.0)
+    kept *= at.x.sum() / max(kept.sum(), 1e-300)
+    return Mixed(Solved(C * kept, bias, C * value, C * min(bound, value), "barrier"), E, C * at.x)

@@ -64,6 +64,10 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """All that decides about a row: what is made of it, and the hyperplanes."""
         return self.map_, self.hyperplanes()
 
+    def subspace(self) -> Hyperplanes | None:
+        """Directions that were learned besides, as hyperplanes in the same coordinates; None where none are."""
+        return None
+
     # ------------------------------------------------------------------------------------------ to and from files
 
     def plain_params(self) -> dict[str, Any]:

@@ -15,9 +15,8 @@ from dmmc.errors import InputError
 from dmmc.estimators import lazy
 from dmmc.estimators.checks import choice
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
-from dmmc.features.maps import Map
 from dmmc.geometry import Geometry
-from dmmc.norms import ALTERNATION, TRACE_NORM, Norm
+from dmmc.norms import ALTERNATION, FROBENIUS, TRACE_NORM, Norm
 from dmmc.passes import Hyperplanes
 from dmmc.solvers.base import Callback
 from dmmc.sources.numbers import is_dask_array
@@ -45,14 +44,13 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
     schedule : "joint" or "paper"
         "joint" solves each convex problem for hyperplanes and subspace at once. "paper" is the alternation as it was
         printed, for comparison: its subspace freezes at the first step (`order` is then "inside", as in print).
-    balance, min_size, max_size, order, epsilon, max_iter, init, n_init, scale, features, n_neighbors, random_state, \
-n_jobs, max_seconds, callbacks
+    others
         As of `CuttingPlaneMMC`.
 
     Attributes
     ----------
-    components_ : (rank_, d) array, orthonormal directions of the subspace, by how much they matter, in the coordinates of
-        rows that are centred and scaled (`mean_`, `scale_`)
+    components_ : (rank_, d) array, orthonormal directions of the subspace, by how much they matter, in the coordinates
+        of rows that are centred and scaled (`mean_`, `scale_`)
     singular_values_ : (rank_,) array, how much each of them matters: the singular values of W
     rank_ : int, dimensions of the subspace: directions with at least 1 % of the trace norm
     mean_, scale_ : (d,) arrays; `transform` gives `(x - mean_) / scale_ @ components_.T`
@@ -82,6 +80,12 @@ n_jobs, max_seconds, callbacks
         scale: str = "auto",
         features: str = "raw",
         n_neighbors: int = 10,
+        n_components: int = 200,
+        kernel: str = "rbf",
+        gamma: float | str = "auto",
+        degree: int = 3,
+        coef0: float = 1.0,
+        landmarks: str = "k-means",
         random_state: Any = None,
         n_jobs: int | None = None,
         max_seconds: float | None = None,
@@ -101,6 +105,12 @@ n_jobs, max_seconds, callbacks
             scale=scale,
             features=features,
             n_neighbors=n_neighbors,
+            n_components=n_components,
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            landmarks=landmarks,
             random_state=random_state,
             n_jobs=n_jobs,
             max_seconds=max_seconds,
@@ -131,7 +141,10 @@ n_jobs, max_seconds, callbacks
             raise InputError('order is "outside" with schedule="paper", whose order is "inside"; leave it "auto".')
 
     def _norm(self) -> Norm:
-        return ALTERNATION if self.schedule == "paper" else TRACE_NORM
+        """Of one hyperplane, which is what two clusters have, both norms are the same; the plain master is quicker."""
+        if self.schedule == "paper":
+            return ALTERNATION
+        return FROBENIUS if self.n_clusters == 2 else TRACE_NORM
 
     def _inside(self) -> bool:
         return self.schedule == "paper" or super()._inside()
@@ -149,6 +162,7 @@ n_jobs, max_seconds, callbacks
         self.components_ = (sign[:, None] * directions)[kept]
         self.singular_values_ = sigma[kept]
         self.mean_, self.scale_ = geometry.mean, geometry.unit
+        self.choices_["rank"] = self.rank_
 
     def _do_not_search(self, dataset: Rows, seed: int) -> None:
         super()._do_not_search(dataset, seed)
@@ -158,10 +172,10 @@ n_jobs, max_seconds, callbacks
 
     # ------------------------------------------------------------------------------------------- the subspace
 
-    def subspace(self) -> tuple[Map | None, Hyperplanes]:
-        """What makes of a row its coordinates in the subspace: features first, then directions as hyperplanes."""
+    def subspace(self) -> Hyperplanes:
+        """The components as hyperplanes, whose scores are a row's coordinates in the subspace."""
         folded = self.components_ / self.scale_
-        return self.map_, Hyperplanes(folded, -folded @ self.mean_, np.zeros(self.rank_))
+        return Hyperplanes(folded, -folded @ self.mean_, np.zeros(self.rank_))
 
     def transform(self, X: Any, *, component: str | None = None) -> Any:
         """Coordinates of rows in the subspace.
@@ -176,10 +190,11 @@ n_jobs, max_seconds, callbacks
         float64 array (n, rank_); a lazy dask array for a dask array
         """
         check_is_fitted(self)
+        projection = self.map_, self.subspace()
         if is_dask_array(X):
-            found = lazy.decision_function(X, self.subspace(), self.n_features_in_, type(self).__name__)
+            found = lazy.decision_function(X, projection, self.n_features_in_, type(self).__name__)
             return found[:, None] if self.rank_ == 1 else found
-        return np.concatenate(list(self._decisions(X, component, self.subspace())))
+        return np.concatenate(list(self._decisions(X, component, projection)))
 
     # ------------------------------------------------------------------------------------------ to and from files
 

@@ -44,5 +44,11 @@ def cutting_plane_bytes(size: Size, n_clusters: int) -> int:
     return int(PROCESS + size.data_bytes + rows + seeding + planes)
 
 
-FIT_BYTES: dict[str, Callable[[Size, int], int]] = {"cpmmc": cutting_plane_bytes}
+def subspace_bytes(size: Size, n_clusters: int) -> int:
+    """Memory for a fit by smmc: that of cpmmc, and the inner products of all rows of the planes, held three times."""
+    products = (PLANES * n_clusters) ** 2 if n_clusters > 2 else PLANES**2
+    return cutting_plane_bytes(size, n_clusters) + 3 * 8 * products
+
+
+FIT_BYTES: dict[str, Callable[[Size, int], int]] = {"cpmmc": cutting_plane_bytes, "smmc": subspace_bytes}
 """For each method, the bytes that a fit needs."""

@@ -208,10 +208,23 @@ class CuttingPlane:
     def _solved(self, run: Run) -> Run:
         """The master's lowest point is where the next plane is cut; idle planes leave."""
         p = self.problem
-        solved, W = p.norm.solve(run.planes, run.at.W, p.C, p.box, 0.01 * p.epsilon)
+        rough = p.norm.accuracy * min(run.gap / p.C, 0.1)  # a coarse bound will do while the gap is wide
+        solved, W = p.norm.solve(run.planes, run.at.W, p.C, p.box, max(0.01 * p.epsilon, rough))
         planes = run.planes.solved(solved.multipliers, p.C)
-        at = Point(W, solved.bias, run.at.price, solved.value)
+        at = self._inward(run, Point(W, solved.bias, run.at.price, solved.value))
         return run._replace(planes=planes.drop_idle(IDLE_ROUNDS), at=at, bound=solved.lower_bound, repriced=False)
+
+    def _inward(self, run: Run, lowest: Point) -> Point:
+        """Part of the way back from the master's lowest point to the leader, where a norm bends too little by itself.
+
+        The master's point then jumps from one end of the working set to the other, and planes cut there tell little of
+        the middle.
+        """
+        share = 0.0 if run.inside else self.problem.norm.inward
+        if share == 0.0 or not np.isfinite(run.leader.value):
+            return lowest
+        W, b = (share * old + (1.0 - share) * new for old, new in zip(run.leader[:2], lowest[:2], strict=True))
+        return lowest._replace(W=W, b=b)
 
     def _labelling(self, run: Run) -> Point:
         """Where labels are taken: at the leader, but not at w = 0, where all rows would get the same one."""
