@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dmmc import CuttingPlaneMMC
+from dmmc import CuttingPlaneMMC, SubspaceMMC
 
 
 @pytest.fixture
@@ -41,8 +41,13 @@ def test_scripts_named_in_commands_exist(readme: str, repo: Path) -> None:
     assert [name for name in scripts if not (repo / name).is_file()] == []
 
 
-def test_the_table_of_parameters_is_that_of_the_estimator(readme: str) -> None:
-    section = readme.split("## Parameters of `CuttingPlaneMMC`")[1].split("\n## ")[0]
+def documented(readme: str, estimator: str) -> set[str]:
+    section = readme.split(f"## Parameters of `{estimator}`")[1].split("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    documented = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
-    assert sorted(documented) == sorted(CuttingPlaneMMC().get_params())
+    return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+
+
+def test_the_table_of_parameters_is_that_of_the_estimator(readme: str) -> None:
+    common = documented(readme, "CuttingPlaneMMC")
+    assert common == set(CuttingPlaneMMC().get_params())
+    assert common | documented(readme, "SubspaceMMC") == set(SubspaceMMC().get_params())

@@ -46,7 +46,7 @@ def states(X: Array, y: Array, k: int, norm: Norm, **options: Any) -> Iterator[S
     dataset = open_dataset(X).with_columns(given=y)
     with Local(dataset, 1) as engine:
         geometry, dataset = measure(dataset, engine.rows, "none")
-        settings: dict[str, Any] = {"C": 20.0, "balance": 0.03, "epsilon": 1e-5, "inside": False, **options}
+        settings: dict[str, Any] = {"C": 20.0, "balance": 0.03, "epsilon": 1e-6, "inside": False, **options}
         problem = Problem(
             n_clusters=k,
             lowest=0.0,

@@ -39,8 +39,8 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
     ----------
     n_clusters : int, 2 to 100
     C : float or "auto"
-        Weight of the loss; "auto" is `n_clusters - 1` times that of `CuttingPlaneMMC`: so much more does the trace norm
-        charge for hyperplanes that point into as many directions as they can.
+        Weight of the loss; "auto" is `4 n_clusters - 7` times that of `CuttingPlaneMMC`: then a direction half as
+        strong as the others, and a cluster with it, is given up no sooner than there.
     schedule : "joint" or "paper"
         "joint" solves each convex problem for hyperplanes and subspace at once. "paper" is the alternation as it was
         printed, for comparison: its subspace freezes at the first step (`order` is then "inside", as in print).
@@ -150,9 +150,12 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
         return self.schedule == "paper" or super()._inside()
 
     def _C(self) -> float:
-        """If all k - 1 singular values are equal, half the squared trace norm is k - 1 times the Euclidean one's."""
+        """To give up a direction of strength s beside others of S in sum saves s S + s²/2, and s²/2 in the plain method.
+
+        The ratio of the two is 1 + 2 S / s, that is 4 k - 7 for one that is half as strong as each of k - 2 others.
+        """
         C = super()._C()
-        return C if not isinstance(self.C, str) else C * max(1, self.n_clusters - 1)
+        return C if not isinstance(self.C, str) else C * max(1, 4 * self.n_clusters - 7)
 
     def _look_at(self, W: Array, geometry: Geometry) -> None:
         _, sigma, directions = np.linalg.svd(W, full_matrices=False)
