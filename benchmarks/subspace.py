@@ -2,17 +2,18 @@
 
 - `convex`: labels fixed, ten random small sets for each of 2, 3 and 5 clusters: the largest relative difference between
   the objective reached and that of cvxpy (`--small`: two sets)
-- `planted`: four centres drawn at random in 3 dimensions of 200 (standard deviation 2), noise of standard deviation 1 in all
-  of them, rotated at random; ten seeds. Largest principal angle between the subspace found and the true one, in degrees,
-  beside that of three principal components, and accuracy beside `cpmmc`, with its own C and with three times as much
+- `planted`: four centres drawn at random in 3 dimensions of 200 (standard deviation 2), noise of standard deviation 1
+  in all of them, rotated at random; ten seeds. Largest principal angle between the subspace found and the true one, in
+  degrees (90 if a dimension is missing), beside that of three principal components, and accuracy beside `cpmmc`, with
+  its own C and with three times as much
 - `text`: `newsgroups_rec`, four clusters, five seeds: accuracy and NMI beside KMeans, `cpmmc` and KMeans on 100 latent
   semantic axes with rows of norm 1; the time of a fit beside that of `cpmmc`; and the peak of the resident set of a new
   process above that of its imports, which may be 200 MB more than the data (small runs: digits)
 - `bits`: labels, hyperplanes and components with one and two threads, one and two workers, and after an interrupted fit
   was resumed; 1 is "the same"
 
-All parameters are as they are by default, and labels only score. JSON: `benchmark`, `small`, `machine`, `lines` (a list of
-`name`, `ratio`, `most` / `least` / `aim` or null, `verdict`, `detail`) and `measured`, with what each part found.
+All parameters are as they are by default, and labels only score. JSON: `benchmark`, `small`, `machine`, `lines` (a list
+of `name`, `ratio`, `most` / `least` / `aim` or null, `verdict`, `detail`) and `measured`, with what each part found.
 """
 
 from __future__ import annotations
@@ -258,7 +259,8 @@ from subspace import load, status
 rng = numpy.random.default_rng(0)
 tiny = rng.standard_normal((200, 8)) + 4 * rng.standard_normal((4, 8))[numpy.arange(200) % 4]
 sparse = sys.argv[3] != "small"
-dmmc.fit(scipy.sparse.csr_array(tiny) if sparse else tiny.astype("u1"), 4, method=sys.argv[2])  # compiled code is no data
+# compiled code is no data
+dmmc.fit(scipy.sparse.csr_array(tiny) if sparse else tiny.astype("u1"), 4, method=sys.argv[2])
 baseline = status("VmRSS")
 X, _ = load(not sparse)
 data = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sparse else X.nbytes

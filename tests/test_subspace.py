@@ -428,3 +428,23 @@ def test_the_report_shows_rows_along_the_first_two_components(tmp_path: Path) ->
     flat = dmmc.fit(X, 4, out=tmp_path / "plain")
     assert "rank" not in flat.info["choices"]
     assert "along the model&#x27;s own directions" in (tmp_path / "plain" / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_command_line_fits_predicts_and_names_the_method(cli: Any, tmp_path: Path) -> None:
+    import json
+
+    import zarr
+
+    zarr.create_array(str(tmp_path / "x.zarr"), data=blobs()[0])
+    ask = ("fit", "x.zarr", "-k", 4, "-o", "out", "--method", "smmc", "--set", "C=700", "--set", "schedule=joint")
+    done = cli(*ask, "--json", cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    assert sorted(json.loads(done.stdout)["sizes"]) == [60] * 4
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["choices"]["C"] == 700.0
+    assert cli("predict", "out", "x.zarr", "-o", "labels.zarr", cwd=tmp_path).code == 0
+    found, wanted = (zarr.open(str(tmp_path / name), mode="r")[:] for name in ("labels.zarr", "out/labels.zarr"))
+    np.testing.assert_array_equal(found, wanted)
+    assert "smmc" in cli("methods", cwd=tmp_path).stdout
+    refused = cli(*ask[:-1], "schedule=slow", "--overwrite", cwd=tmp_path)
+    assert refused.code == 2
+    assert "'slow'" in refused.stderr

@@ -150,7 +150,7 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
         return self.schedule == "paper" or super()._inside()
 
     def _C(self) -> float:
-        """To give up a direction of strength s beside others of S in sum saves s S + s²/2, and s²/2 in the plain method.
+        """To give up a direction of strength s beside others of S in sum saves s S + s²/2, in the plain method s²/2.
 
         The ratio of the two is 1 + 2 S / s, that is 4 k - 7 for one that is half as strong as each of k - 2 others.
         """
