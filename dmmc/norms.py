@@ -30,13 +30,13 @@ class Norm(Protocol):
         """What W costs."""
         ...
 
-    def solve(self, planes: Planes, last: Array, C: float, box: float, tolerance: float) -> tuple[Solved, Array]:
+    def solve(self, planes: Planes, leader: Array, C: float, box: float, tolerance: float) -> tuple[Solved, Array]:
         """The lowest point over the planes: multipliers, biases and values, and W.
 
         Parameters
         ----------
         planes : the working set, with the multipliers to start from
-        last : the W at which the last plane was cut
+        leader : the best W so far for these labels; with CCCP inside, the last one
         C, box, tolerance : as of `master.solve`
         """
         ...
@@ -53,29 +53,56 @@ class Frobenius:
         """``1/2 |W|^2``."""
         return 0.5 * float(np.sum(W**2))
 
-    def solve(self, planes: Planes, last: Array, C: float, box: float, tolerance: float) -> tuple[Solved, Array]:
+    def solve(self, planes: Planes, leader: Array, C: float, box: float, tolerance: float) -> tuple[Solved, Array]:
         """The master (E6)."""
         solved = master.solve(planes.gram, planes.intercepts, planes.tilts, C, box, planes.multipliers, tolerance)
         return solved, _sum(planes, solved.multipliers)
 
 
 class TraceNorm:
-    """Half the squared trace norm (E9): hyperplanes in a subspace of few dimensions cost less."""
+    """Half the squared trace norm (E9): hyperplanes in a subspace of few dimensions cost less.
+
+    The bound is that of its own master. But the norm bends so little that the master's lowest point jumps about while
+    planes are few; until the gap is narrow, the next one is cut at the lowest point of (E6) with
+    ``G_kl = tr(E Z_k Z_l')``, where E is made of the best W so far. E has a floor that falls with the gap: (E10), on
+    the side of the clusters.
+    """
 
     by_row = True
     accuracy = 0.3
-    inward = 0.7
+    inward = 0.6
+    floor = 2.0
+    """Of E, in units of the gap."""
+    narrow = 1e-3
+    """From this tolerance on planes are cut near the master's own point."""
 
     def cost(self, W: Array) -> float:
         """``1/2 |W|_*^2``, with the sum of the singular values."""
         return 0.5 * float(np.linalg.svd(W, compute_uv=False).sum()) ** 2
 
-    def solve(self, planes: Planes, last: Array, C: float, box: float, tolerance: float) -> tuple[Solved, Array]:
-        """The master of the trace norm, for K x K unknowns besides the multipliers."""
-        solved, mixing, weights = trace_master.solve(
-            planes.gram, planes.intercepts, planes.tilts, C, box, planes.multipliers, tolerance
-        )
-        return solved, mixing @ _sum(planes, weights)
+    def solve(self, planes: Planes, leader: Array, C: float, box: float, tolerance: float) -> tuple[Solved, Array]:
+        """Certified bound, and the lowest point in the metric of the best one."""
+        m, _, K, _ = planes.gram.shape
+        known = planes.intercepts, planes.tilts, C, box, planes.multipliers
+        solved, mixing, weights = trace_master.solve(planes.gram, *known, tolerance)
+        if tolerance < self.narrow:
+            return solved, mixing @ _sum(planes, weights)
+        E = _metric(leader, self.floor * tolerance / self.accuracy)
+        near = master.solve((planes.gram.reshape(m * m, K * K) @ E.ravel()).reshape(m, m), *known, 0.1 * tolerance)
+        # planes that carry weight in either of the two stay
+        multipliers = 0.5 * (solved.multipliers + near.multipliers)
+        return solved._replace(multipliers=multipliers, bias=near.bias), E @ _sum(planes, near.multipliers)
+
+
+def _metric(W: Array, floor: float) -> Array:
+    """``E = (W W')^1/2 / tr``, with a part of ``I / K`` in it; that alone where W is 0."""
+    K = len(W)
+    squares, vectors = np.linalg.eigh(W @ W.T)
+    sigma = np.sqrt(np.maximum(squares, 0.0))
+    if not sigma.any():
+        return np.eye(K) / K
+    E: Array = (1.0 - floor) * (vectors * (sigma / sigma.sum())) @ vectors.T
+    return E + floor * np.eye(K) / K
 
 
 class Alternation:
@@ -93,15 +120,15 @@ class Alternation:
         """``1/2 |W|_*^2``, which is what W costs with the D that is made of it."""
         return TRACE_NORM.cost(W)
 
-    def solve(self, planes: Planes, last: Array, C: float, box: float, tolerance: float) -> tuple[Solved, Array]:
+    def solve(self, planes: Planes, leader: Array, C: float, box: float, tolerance: float) -> tuple[Solved, Array]:
         """(E6) with ``G = Z D Z'`` and ``W = V D``; D is a thin factor made of the last W."""
         m, K, d = planes.points.shape
-        if not last.any():
+        if not leader.any():
             solved = master.solve(
                 planes.gram / d, planes.intercepts, planes.tilts, C, box, planes.multipliers, tolerance
             )
             return solved, _sum(planes, solved.multipliers) / d
-        _, sigma, directions = np.linalg.svd(last, full_matrices=False)
+        _, sigma, directions = np.linalg.svd(leader, full_matrices=False)
         kept = sigma > FADED * sigma[0]
         factor = np.sqrt(sigma[kept] / sigma[kept].sum())[:, None] * directions[kept]
         rows = (planes.slopes.reshape(m * K, d) @ factor.T).reshape(m, -1)

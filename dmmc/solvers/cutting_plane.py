@@ -209,7 +209,7 @@ class CuttingPlane:
         """The master's lowest point is where the next plane is cut; idle planes leave."""
         p = self.problem
         rough = p.norm.accuracy * min(run.gap / p.C, 0.1)  # a coarse bound will do while the gap is wide
-        solved, W = p.norm.solve(run.planes, run.at.W, p.C, p.box, max(0.01 * p.epsilon, rough))
+        solved, W = p.norm.solve(run.planes, run.leader.W, p.C, p.box, max(0.01 * p.epsilon, rough))
         planes = run.planes.solved(solved.multipliers, p.C)
         at = self._inward(run, Point(W, solved.bias, run.at.price, solved.value))
         return run._replace(planes=planes.drop_idle(IDLE_ROUNDS), at=at, bound=solved.lower_bound, repriced=False)
