@@ -14,7 +14,7 @@ from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, Inpu
 
 if TYPE_CHECKING:
     from dmmc.api import fit, load
-    from dmmc.estimators import CuttingPlaneMMC, SubspaceMMC
+    from dmmc.estimators import CuttingPlaneMMC, StochasticMMC, SubspaceMMC
     from dmmc.metrics import score
 
 __version__ = "0.1.0.dev0"
@@ -25,6 +25,7 @@ __all__ = [
     "ConvergenceWarning",
     "CuttingPlaneMMC",
     "InputError",
+    "StochasticMMC",
     "SubspaceMMC",
     "__version__",
     "fit",
@@ -37,6 +38,7 @@ _LAZY = {
     "fit": "dmmc.api",
     "load": "dmmc.api",
     "CuttingPlaneMMC": "dmmc.estimators",
+    "StochasticMMC": "dmmc.estimators",
     "SubspaceMMC": "dmmc.estimators",
     "score": "dmmc.metrics",
 }

@@ -140,7 +140,7 @@ def fit(
     ----------
     source : numpy array, scipy sparse, frame, dask array, zarr array or group, or path of a zarr store
     n_clusters : how many
-    method : "auto", "cpmmc" or "smmc" (auto is cpmmc in this version)
+    method : a name that `dmmc methods` lists; "auto" is "cpmmc" in this version
     component : path inside the store, for a zarr store
     out : folder to write labels, model, history, run.json and report to
     sample_weight : how much each row counts
@@ -375,7 +375,7 @@ class _Watch:
         else:
             if self._folder is not None:
                 self._folder.log(event)
-            left = (self._model.max_iter - event["iteration"]) * each
+            left = (self._model.most_passes - event["iteration"]) * each
             if self._model.max_seconds is not None:
                 left = min(left, max(0.0, self._model.max_seconds - event["seconds"]))
             event = {"phase": "search", **event, "rows_per_second": self.n_rows / max(each, 1e-9), "at_most": left}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,8 @@ FAR = 10.0
 """A row farther from the centre than this many times the median row has its influence limited."""
 HOPELESS = 1e15
 """A row farther than this would overflow float32 when squared."""
+EQUAL = 1e-6
+"""Rows of a part that differ by less than this fraction of the whole do not differ."""
 LARGEST = {np.float32: 1e30, np.float64: 1e150}
 """Numbers beyond this overflow when they are squared and summed in the compute type."""
 
@@ -113,6 +115,43 @@ def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tup
     unit = norm * deviation
     _check_spread(dataset, unit[variance > 0], [block.moments for block in found])
     return Geometry(mean, unit, total, standardise, _fingerprint(dataset, found), norm), dataset
+
+
+def of_part(dataset: Rows, run: Callable[..., Iterable[Any]], whole: Geometry) -> Geometry | None:
+    """The geometry of the rows that have weight, features on the scale of the whole; None where they do not differ.
+
+    Parameters
+    ----------
+    dataset : the rows, with weight 0 for those that are not in the part
+    run : the engine's `rows`
+    whole : of all rows
+    """
+    total, mean, variance = _moments(run(inspection.describe, (whole.mean, None)), whole.mean)
+    spread = float(np.sqrt(np.sum(variance / whole.unit**2)))
+    if not (total > 0 and spread > EQUAL):
+        return None
+    return replace(whole, mean=mean, unit=spread * whole.unit, total=total)
+
+
+def with_more(dataset: Rows, run: Callable[..., Iterable[Any]], before: Geometry) -> tuple[Geometry, Geometry]:
+    """The geometry when more rows have come: their mean joins that of the earlier ones, the unit stays.
+
+    Parameters
+    ----------
+    dataset : the new rows
+    run : the engine's `rows`
+    before : of the earlier rows
+
+    Returns
+    -------
+    With the weight of the new rows alone, and with that of all.
+    """
+    found = list(run(inspection.inspect, before.mean))
+    _check_numbers(dataset, found)
+    total, mean, _ = _moments([block.moments for block in found], before.mean)
+    every = before.total + total
+    joint = replace(before, mean=before.mean + (total / every) * (mean - before.mean), total=every)
+    return replace(joint, total=total), joint
 
 
 def _check_numbers(dataset: Rows, found: list[Inspection]) -> None:

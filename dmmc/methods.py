@@ -24,5 +24,15 @@ METHODS = {
         "CuttingPlaneMMC", "CuttingPlaneMMC: maximum margin clustering by cutting planes, 2 to 100 clusters"
     ),
     "smmc": Method("SubspaceMMC", "SubspaceMMC: clusters and the subspace that separates them, learned together"),
+    "mmc-sg": Method("StochasticMMC", "StochasticMMC: by stochastic gradient, hinge loss", {"loss": "hinge"}),
+    "rmmc-sg": Method("StochasticMMC", "StochasticMMC with the ramp loss: rows in between let go", {"loss": "ramp"}),
+    "cmmc-sg": Method(
+        "StochasticMMC", "StochasticMMC with the compact loss: each cluster near its own plane", {"loss": "compact"}
+    ),
+    "rcmmc-sg": Method(
+        "StochasticMMC",
+        "StochasticMMC with the robust compact loss: the same, and outliers have no pull",
+        {"loss": "robust-compact"},
+    ),
 }
 """`auto` is `cpmmc` until there is more to choose from."""

@@ -27,21 +27,80 @@ class Hyperplanes(NamedTuple):
     b: Array
     price: Array
 
+    @property
+    def n_scores(self) -> int:
+        """Decision values of a row."""
+        return len(self.W)
 
-def scores(block: Block, planes: Hyperplanes) -> Array:
-    """Decision values (m, K), prices included."""
-    lift: Array = planes.b + planes.price
-    return kernels.scores(block.rows, planes.W, wide=len(planes.W) > 1) + lift
+    @property
+    def wide(self) -> bool:
+        """Whether they are scored side by side: it decides the last bits."""
+        return len(self.W) > 1
+
+    def decided(self, products: Array) -> Array:
+        """Decision values (m, K) from `rows @ W.T`, prices included."""
+        lift: Array = self.b + self.price
+        return products + lift
 
 
-def checked_scores(block: Block, planes: Hyperplanes) -> Array | tuple[int, int]:
+class Tree(NamedTuple):
+    """Hyperplanes in raw coordinates that split the rows again and again, until a leaf is a cluster.
+
+    A row goes to child 1 of a node where f = W x + b is at least 0, else to child 0. Nodes come after their parents;
+    node 0 is the root. A child is the number of a node, or -1 - c for the leaf that is cluster c.
+    """
+
+    W: Array
+    b: Array
+    children: Array
+    """(nodes, 2) int64."""
+
+    @property
+    def n_scores(self) -> int:
+        """Decision values of a row: one a leaf."""
+        return len(self.W) + 1
+
+    @property
+    def wide(self) -> bool:
+        """Always side by side, so that a split has the same bits whatever splits stand beside it."""
+        return True
+
+    def decided(self, products: Array) -> Array:
+        """The least signed margin on the way to each leaf: at least 0 at the leaf that is reached, else below 0."""
+        f = products + self.b
+        # 0 goes to child 1, so at 0 the way to child 0 is next to nothing below 0
+        towards = -np.where(f >= 0, np.maximum(f, np.finfo(np.float64).tiny), f), f
+        reached = np.full(f.shape, np.inf)
+        leaves = np.empty((len(f), self.n_scores))
+        for node, children in enumerate(self.children):
+            for margin, child in zip(towards, children, strict=True):
+                least = np.minimum(reached[:, node], margin[:, node])
+                (leaves if child < 0 else reached)[:, -1 - child if child < 0 else child] = least
+        return leaves
+
+    def whole(self) -> bool:
+        """Whether every node but the root, and every leaf, is the child of one node that comes before it."""
+        nodes, parents = len(self.W), np.arange(len(self.W))[:, None]
+        if self.children.shape != (nodes, 2) or self.children.dtype != np.int64 or nodes == 0:
+            return False
+        inner = (self.children >= 0) <= (self.children > parents)
+        wanted = np.concatenate([np.arange(-self.n_scores, 0), np.arange(1, nodes)])
+        return bool(inner.all() and np.array_equal(np.sort(self.children, axis=None), wanted))
+
+
+def scores(block: Block, planes: Hyperplanes | Tree) -> Array:
+    """Decision values (m, K), prices included; of a tree, one a leaf."""
+    return planes.decided(kernels.scores(block.rows, planes.W, wide=planes.wide))
+
+
+def checked_scores(block: Block, planes: Hyperplanes | Tree) -> Array | tuple[int, int]:
     """As `scores`; where a row holds NaN or infinity, its place (row of the matrix, column) instead."""
     if not np.isfinite(inspection.magnitude(block)):
         return inspection.first_nonfinite(block)
     return scores(block, planes)
 
 
-def highest(block: Block, planes: Hyperplanes) -> Array:
+def highest(block: Block, planes: Hyperplanes | Tree) -> Array:
     """Number of the hyperplane with the highest score, for each row; there may be thousands of them."""
     return np.asarray(scores(block, planes).argmax(axis=1), np.int32)
 

@@ -41,8 +41,8 @@ class Progress:
 
         Parameters
         ----------
-        event : `phase`; for a pass also `iteration`, `objective`, `gap`, `rows_per_second` and `at_most`; for a part
-            of a conversion also `rows`, `fraction` and `seconds`
+        event : `phase`; for a pass also `iteration`, `objective`, `gap` where there is one, `rows_per_second` and
+            `at_most`; for a part of a conversion also `rows`, `fraction` and `seconds`
         """
         if not self._live:
             self._write(_json_line(event))
@@ -73,7 +73,7 @@ def _line(event: dict[str, Any]) -> str:
         parts += [
             f"pass {event['iteration']}",
             f"objective {event['objective']:.5g}",
-            f"gap {event['gap']:.2g}",
+            *([f"gap {event['gap']:.2g}"] if "gap" in event else []),
             f"{_short(event['rows_per_second'])} rows/s",
             f"< {_time(event['at_most'])} left",
         ]

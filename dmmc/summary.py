@@ -76,11 +76,11 @@ def summarise(
     subspace : directions that the model has learned; if there are two or more, the map is along the first two
     """
     row_map, planes = decision
-    k = max(len(planes.W), 2)
+    k = max(planes.n_scores, 2)
     rows = _sampled(dataset, labels, k)
     sample = dataset.take(rows)
     seen = sample if row_map is None else maps.of_rows(row_map, sample)
-    f = np.asarray(seen @ planes.W.T) + (planes.b + planes.price)
+    f = planes.decided(np.asarray(seen @ planes.W.T))
     lead, of = margins(f), labels[rows]
     shown = SHOWN
     if images:

@@ -44,6 +44,20 @@ EXPECTED = {
         "measured": {"overhead", "two_workers"},
         "lines": ["10 blocks", "100 blocks", "1000 blocks", "1 x digits", "8 x digits"],
     },
+    "stochastic": {
+        "measured": {"pairs", "cifar", "outliers", "tree"},
+        "lines": [
+            "3 pairs: 100 - error, mmc-sg",
+            "wine 0-1: 100 - error, mmc-sg",
+            "a pair of classes: seconds, rcmmc-sg",
+            "all rows: time, rcmmc-sg / KMeans(2, n_init=1)",
+            "outliers, as fitted, 5 %: % kept, rcmmc-sg",
+            "outliers, by the loss alone, 5 %: % kept, mmc-sg",
+            "mean accuracy, k-means",
+            "mean accuracy, cpmmc",
+            "mean accuracy, tree, rcmmc-sg",
+        ],
+    },
     "peers": {"measured": {"dask_ml", "fits"}, "lines": []},
     "scaling": {"measured": {"records", "slopes"}, "lines": []},
     "subspace": {

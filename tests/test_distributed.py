@@ -148,6 +148,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "standard scale": {"scale": "standard"},
     "sizes": {"min_size": 0.8, "max_size": 1.3},
     "another seed": {"random_state": 7},
+    "a kernel": {"features": "nystroem", "n_components": 40},
 }
 
 
@@ -173,6 +174,20 @@ def test_weights_that_change_after_the_first_pass_change_on_all_workers(client: 
 def test_bytes_on_a_cluster_have_the_bits_of_threads(client: Any, tmp_path: Path) -> None:
     X = blobs(3000, dtype="u1")
     assert bits(dmmc.fit(source_of("zarr", X, tmp_path), 3, scheduler=client)) == bits(dmmc.fit(X, 3))
+
+
+def count_shelves() -> int:
+    """On a worker: of how many fits it keeps rows."""
+    from dmmc.engine import shelf
+
+    return len(shelf._shelves)
+
+
+def test_workers_forget_the_rows_of_a_fit_that_has_ended(client: Any) -> None:
+    seen: list[int] = []
+    dmmc.fit(blobs(), 3, scheduler=client, progress=lambda _: seen.append(sum(client.run(count_shelves).values())))
+    assert max(seen) >= len(client.run(count_shelves))
+    assert set(client.run(count_shelves).values()) == {0}
 
 
 def test_what_a_fit_on_a_cluster_writes_is_what_a_fit_here_writes(client: Any, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def python(*command: object, cwd: Path) -> str:
 
 
 def test_every_example_has_a_test(examples: Path) -> None:
-    tested = {"batch.sh", "mnist_from_idx.py", "pipeline.py", "subspace.py", "text.py"}
+    tested = {"batch.sh", "mnist_from_idx.py", "pipeline.py", "stream.py", "subspace.py", "text.py"}
     assert {path.name for path in examples.iterdir() if path.suffix in (".py", ".sh")} == tested
 
 
@@ -49,6 +49,14 @@ def test_the_pipeline_labels_rows_it_has_not_seen(examples: Path, tmp_path: Path
     assert "1347 rows clustered, 450 others labelled" in told
     everywhere, sure = (float(found) for found in re.findall(r"(0\.\d+)$", told, flags=re.MULTILINE))
     assert 0.6 < everywhere < sure
+
+
+def test_a_stream_is_followed_batch_by_batch(examples: Path, tmp_path: Path) -> None:
+    told = python(examples / "stream.py", cwd=tmp_path)
+    errors = [float(found) for found in re.findall(r"error.* (0\.\d+)$", told, flags=re.MULTILINE)]
+    assert len(errors) == 4
+    assert max(errors) < 0.1
+    assert not list(tmp_path.iterdir())
 
 
 def test_texts_are_clustered_by_topic(examples: Path, tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from scipy import sparse
 
 from dmmc import kernels
 from dmmc.data import Csr
-from dmmc.losses import LOSSES, Hinge, PiecewiseLinear
+from dmmc.losses import LOSSES, Compact, Hinge, PiecewiseLinear, Ramp, RobustCompact
 
 
 @dataclass(frozen=True)
-class Ramp(PiecewiseLinear):
+class Capped(PiecewiseLinear):
     """min(2, max(0, 1 - t)): a loss that is not registered."""
 
     knots = (-1.0, 1.0)
@@ -25,7 +25,7 @@ class Ramp(PiecewiseLinear):
     slopes = (0.0, -1.0, 0.0)
 
 
-ALL = {**LOSSES, "a newcomer's ramp": Ramp()}
+ALL = {**LOSSES, "a newcomer's ramp": Capped(), "a gentle ramp": Ramp(-0.1), "wells that overlap": RobustCompact(0.4)}
 margins = st.floats(-50, 50)
 
 every_loss = pytest.mark.parametrize("loss", ALL.values(), ids=list(ALL))
@@ -64,10 +64,22 @@ def test_the_table_read_piece_by_piece_gives_value_and_derivative(loss: Piecewis
 
 
 @every_loss
-def test_a_loss_is_never_negative_and_never_rises_with_the_margin(loss: PiecewiseLinear) -> None:
+def test_a_loss_is_never_negative_and_does_not_rise_with_the_margin_before_it_is_1(loss: PiecewiseLinear) -> None:
     t = np.linspace(-20, 20, 4001)
     assert np.all(loss.value(t) >= 0)
-    assert np.all(np.diff(loss.value(t)) <= 1e-12)
+    assert np.all(np.diff(loss.value(t[t <= 1])) <= 1e-12)
+    assert loss.value(1.0) == pytest.approx(0.0, abs=1e-12)
+
+
+@every_loss
+def test_where_labels_are_given_a_loss_is_convex_and_the_same_around_its_minimum(loss: PiecewiseLinear) -> None:
+    if isinstance(loss, Capped):
+        return  # it does not say which loss takes its place
+    t = np.linspace(-20, 20, 4001)
+    convex = loss.convex
+    assert np.all(np.diff(convex.value(t), 2) >= -1e-9)
+    near = t[(t >= 0.7) & (t <= 1.5)]
+    np.testing.assert_allclose(convex.value(near), loss.value(near), atol=1e-12)
 
 
 @every_loss
@@ -81,16 +93,70 @@ def test_the_kernels_charge_what_the_loss_says(loss: PiecewiseLinear) -> None:
         np.array([kernels.GIVEN]),
         np.ones((1, len(t)), np.int8),
     )
-    assert sums.risk[0] == loss.value(t).sum()
+    assert sums.risk[0] == pytest.approx(loss.value(t).sum(), rel=1e-13)
     assert sums.tilt[0] == -loss.derivative(t).sum()
     assert sums.weighted[0, 0] == -(loss.derivative(t) * t).sum()
 
 
 @every_loss
-def test_a_loss_cannot_be_changed_and_holds_nothing_but_its_pieces(loss: PiecewiseLinear) -> None:
-    assert fields(loss) == ()
+def test_a_loss_cannot_be_changed_and_holds_nothing_but_its_pieces_and_a_number_that_shapes_them(
+    loss: PiecewiseLinear,
+) -> None:
+    assert [field.type for field in fields(loss)] in ([], ["float"])
     with pytest.raises(FrozenInstanceError):
         loss.knots = (2.0,)  # type: ignore[misc]
+
+
+# ------------------------------------------------------------------- shapes, at named points (MATH.md section 7)
+
+
+def ramp_of(t: float, s: float) -> float:
+    return min(1.0 - s, max(0.0, 1.0 - t))
+
+
+def well_of(u: float, tau: float) -> float:
+    return min(0.8, max(0.0, abs(u) - tau))
+
+
+@given(f=margins, s=st.floats(-0.99, 0.0))
+def test_the_ramp_is_both_ramps_of_the_paper_less_their_constant(f: float, s: float) -> None:
+    assert Ramp(s).value(abs(f)) + (1.0 - s) == pytest.approx(ramp_of(f, s) + ramp_of(-f, s), abs=1e-12)
+    assert Ramp(0.0).value(abs(f)) == Hinge().value(abs(f))
+
+
+def test_the_ramp_at_named_points() -> None:
+    ramp = Ramp(-0.5)
+    np.testing.assert_allclose(ramp.value([0.0, 0.5, 0.75, 1.0, 3.0]), [0.5, 0.5, 0.25, 0.0, 0.0])
+    np.testing.assert_array_equal(ramp.derivative([0.0, 0.4, 0.6, 1.5]), [0.0, 0.0, -1.0, 0.0])
+
+
+@given(f=margins, zeta=st.floats(0.0, 0.99))
+def test_the_compact_loss_is_what_its_formula_says(f: float, zeta: float) -> None:
+    assert Compact(zeta).value(abs(f)) == pytest.approx(max(0.0, abs(abs(f) - 1.0) - zeta), abs=1e-12)
+
+
+def test_the_compact_loss_at_named_points() -> None:
+    loss = Compact(0.25)
+    np.testing.assert_allclose(loss.value([0.0, 0.75, 1.0, 1.25, 3.0]), [0.75, 0.0, 0.0, 0.0, 1.75])
+    np.testing.assert_array_equal(loss.derivative([0.0, 1.0, 2.0]), [-1.0, 0.0, 1.0])
+
+
+@given(f=margins, tau=st.floats(0.0, 0.5))
+def test_the_robust_compact_loss_is_the_papers_plus_its_depth(f: float, tau: float) -> None:
+    of_the_paper = well_of(f - 1, tau) + well_of(f + 1, tau) - 3.2
+    assert RobustCompact(tau).value(abs(f)) == pytest.approx(of_the_paper + 2.4, abs=1e-12)
+
+
+def test_the_robust_compact_loss_at_named_points() -> None:
+    loss = RobustCompact(0.2)
+    # the barrier, the well from .8 to 1.2, and the plateau from 2 on, as high as the barrier
+    np.testing.assert_allclose(
+        loss.value([0.0, 0.8, 1.0, 1.2, 1.5, 2.0, 100.0]), [0.8, 0, 0, 0, 0.3, 0.8, 0.8], atol=1e-12
+    )
+    np.testing.assert_array_equal(loss.derivative([0.1, 1.0, 1.5, 3.0]), [-1.0, 0.0, 1.0, 0.0])
+    overlapping = RobustCompact(0.4)
+    assert overlapping.value(0.0) == pytest.approx(0.4)
+    assert overlapping.value(0.0) < overlapping.value(100.0)
 
 
 @given(t=margins)

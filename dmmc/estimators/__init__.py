@@ -1,6 +1,7 @@
 """Estimators: thin scikit-learn shells over data, engine, start and solver."""
 
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
+from dmmc.estimators.stochastic import StochasticMMC
 from dmmc.estimators.subspace import SubspaceMMC
 
-__all__ = ["CuttingPlaneMMC", "SubspaceMMC"]
+__all__ = ["CuttingPlaneMMC", "StochasticMMC", "SubspaceMMC"]

@@ -20,14 +20,17 @@ from dmmc.estimators import lazy, remote
 from dmmc.features import maps
 from dmmc.features.maps import Decision, Map
 from dmmc.label_files import read_labels, write_arrays
-from dmmc.passes import Hyperplanes
+from dmmc.passes import Hyperplanes, Tree
 from dmmc.sources.numbers import is_dask_array
 
 Array = NDArray[Any]
 
 
 class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Clusters separated by hyperplanes: `coef_` (K, d) and `intercept_` (K,), K = 1 for two clusters."""
+    """Clusters separated by hyperplanes: `coef_` (K, d) and `intercept_` (K,), K = 1 for two clusters.
+
+    Where `tree_` is not None they are the k - 1 splits of a tree, and it is their children, as of `passes.Tree`.
+    """
 
     n_clusters: int
     n_jobs: int | None
@@ -45,6 +48,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     n_neighbors: int
     map_: Map | None = None
     merge_tree_: Array | None = None
+    tree_: Array | None = None
 
     def check_parameters(self) -> None:
         """Refuse a parameter in one sentence."""
@@ -56,11 +60,13 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
-    def hyperplanes(self) -> Hyperplanes:
+    def hyperplanes(self) -> Hyperplanes | Tree:
         """The fitted hyperplanes, in the coordinates of the raw rows, or of the features made of them."""
+        if self.tree_ is not None:
+            return Tree(self.coef_, self.intercept_, self.tree_)
         return Hyperplanes(self.coef_, self.intercept_, np.zeros_like(self.intercept_))
 
-    def decision(self) -> tuple[Map | None, Hyperplanes]:
+    def decision(self) -> Decision:
         """All that decides about a row: what is made of it, and the hyperplanes."""
         return self.map_, self.hyperplanes()
 
@@ -92,6 +98,8 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             "feature_names": None if names is None else [str(name) for name in names],
         }
         arrays = {"coef": self.coef_, "intercept": self.intercept_}
+        if self.tree_ is not None:
+            arrays["tree"] = self.tree_
         if self.merge_tree_ is not None:
             arrays["merge_tree"] = self.merge_tree_
         if self.map_ is not None:
@@ -108,7 +116,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 del params["init"]
             model = cls(**params)
             model.check_parameters()
-            model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
+            model.coef_, model.intercept_, model.tree_ = arrays["coef"], arrays["intercept"], arrays.get("tree")
             model.map_, model.merge_tree_ = (
                 maps.from_arrays(content.get("features"), arrays, name),
                 arrays.get("merge_tree"),
@@ -119,11 +127,13 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 model.feature_names_in_ = np.array(content["feature_names"], object)
         except (KeyError, TypeError) as error:
             raise InputError(f"{name} holds a model that is not whole: {error}.") from error
-        K = 1 if model.n_clusters == 2 else model.n_clusters
+        K = 1 if model.n_clusters == 2 else model.n_clusters - (model.tree_ is not None)
         coef, intercept = model.coef_, model.intercept_
         whole = coef.dtype == intercept.dtype == np.float64 and coef.ndim == 2 and coef.shape[1] > 0
         if not (whole and len(coef) == K and intercept.shape == (K,)):
             raise InputError(f"{name} holds a model whose arrays do not fit {model.n_clusters} clusters.")
+        if model.tree_ is not None and not Tree(coef, intercept, model.tree_).whole():
+            raise InputError(f"{name} holds a model whose splits do not make a tree.")
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise InputError(f"{name} holds a model with numbers that are not finite.")
         model.n_features_in_ = coef.shape[1] if model.map_ is None else model.map_.n_features

@@ -20,7 +20,7 @@ from dmmc.estimators import checks
 from dmmc.estimators.checks import ABOVE_0, choice, number
 from dmmc.estimators.featured import Featured
 from dmmc.geometry import Geometry, measure
-from dmmc.passes import Hyperplanes
+from dmmc.passes import Hyperplanes, Tree
 from dmmc.solvers.base import Callback, drive
 
 Array = NDArray[Any]
@@ -98,7 +98,7 @@ class MarginClusterer(Featured):
     def _do_not_search(self, dataset: Rows, seed: int) -> None:
         """One cluster is every row; scikit-learn asks its clusterers to take it."""
         self.coef_, self.intercept_ = np.zeros((1, dataset.n_features)), np.array([-1.0])
-        self.map_ = self.merge_tree_ = None
+        self.map_ = self.merge_tree_ = self.tree_ = None
         self.labels_ = np.concatenate([np.zeros(len(f), np.int32) for f in self._decisions(dataset, None)])
         self.objective_, self.gap_, self.n_iter_, self.history_ = 0.0, 0.0, 0, []
         self.choices_ = {"method": self.method, "random_state": seed, "ended": "converged"}
@@ -124,7 +124,7 @@ class MarginClusterer(Featured):
         return drive(
             solver,
             found[0],
-            max_iter=int(self.max_iter),
+            max_iter=self.most_passes,
             max_seconds=None if self.max_seconds is None else self.max_seconds - (time.perf_counter() - began),
             callbacks=self._callbacks(),
             history=found[1],
@@ -154,12 +154,24 @@ class MarginClusterer(Featured):
             "ended": why,
         }
 
-    def _settle(self, planes: Hyperplanes, engine: Engine) -> None:
+    @property
+    def most_passes(self) -> int:
+        """Passes that a search makes at most."""
+        return int(self.max_iter)
+
+    def _settle(self, planes: Hyperplanes | Tree, engine: Engine) -> None:
         """Fold prices into the biases, number the clusters by size, and label the training rows by `predict`'s rule."""
-        k = max(len(planes.W), 2)
         found = list(engine.rows(_labels_and_ties, planes))
         labels = np.concatenate([block for block, _ in found])
-        order = by_size(labels, k)
+        order = by_size(labels, max(planes.n_scores, 2))
+        self.tree_ = None
+        if isinstance(planes, Tree):
+            number = np.argsort(order)  # of each leaf
+            leaves = planes.children < 0
+            self.tree_ = np.where(leaves, -1 - number[np.where(leaves, -1 - planes.children, 0)], planes.children)
+            self.coef_, self.intercept_ = planes.W, planes.b
+            self.labels_ = number.astype(np.int32)[labels]
+            return
         bias = planes.b + planes.price
         if len(planes.W) == 1:
             sign = 1.0 if order[0] == 0 else -1.0
@@ -204,11 +216,18 @@ class MarginClusterer(Featured):
             return int(self.n_init)
         return 10 if self._init == "random" else 1
 
-    def _labellings(self, engine: Engine, geometry: Geometry, seed: int) -> list[passes.Labelling]:
-        """Labels to start from, one labelling a restart."""
-        init = "labels" if self._init == "graph" else self._init
-        k, dataset = int(self.n_clusters), engine.dataset
+    def _labellings(
+        self, engine: Engine, geometry: Geometry, seed: int, init: str | None = None
+    ) -> list[passes.Labelling]:
+        """Labels to start from, one labelling a restart; `init` where it is another one than was asked for."""
+        init = init or ("labels" if self._init == "graph" else self._init)
+        k, dataset = self._n_labels, engine.dataset
         return start.labellings(init, dataset, engine.run, geometry, k, self._starts(), seed)
+
+    @property
+    def _n_labels(self) -> int:
+        """Labels of a start."""
+        return int(self.n_clusters)
 
     def _callbacks(self) -> Sequence[Callback]:
         heard = () if self._listener is None else (self._listener,)
@@ -275,7 +294,7 @@ class MarginClusterer(Featured):
         return np.bincount(self.labels_, minlength=self.n_clusters)
 
 
-def _labels_and_ties(block: Block, planes: Hyperplanes) -> tuple[Array, int]:
+def _labels_and_ties(block: Block, planes: Hyperplanes | Tree) -> tuple[Array, int]:
     """Labels of a block, and how many rows have two equal largest scores."""
     f = passes.scores(block, planes)
     top = np.partition(f, -2, axis=1)[:, -2:] if f.shape[1] > 1 else np.hstack([f, np.zeros_like(f)])

@@ -33,7 +33,7 @@ def predict(X: Any, decision: Decision, n_features: int, estimator: str) -> Any:
 def decision_function(X: Any, decision: Decision, n_features: int, estimator: str) -> Any:
     """Scores of the rows of a dask array."""
     whole = _whole_rows(X, n_features, estimator)
-    K = len(decision[1].W)
+    K = decision[1].n_scores
     if K == 1:
         meta = np.empty(0)
         return whole.map_blocks(_scores, decision, dtype=meta.dtype, drop_axis=1, meta=meta)
@@ -55,13 +55,13 @@ def _labels(chunk: Any, decision: Decision) -> Array:
 
 
 def _scores(chunk: Any, decision: Decision) -> Array:
-    return _each(chunk, decision, lambda f: f[:, 0] if len(decision[1].W) == 1 else f)
+    return _each(chunk, decision, lambda f: f[:, 0] if decision[1].n_scores == 1 else f)
 
 
 def _each(chunk: Any, decision: Decision, of: Callable[[Array], Array]) -> Array:
     """One chunk on one thread, as dask runs several at once; a chunk may have no rows."""
     if chunk.shape[0] == 0:
-        return of(np.empty((0, len(decision[1].W))))
+        return of(np.empty((0, decision[1].n_scores)))
     dataset = open_dataset(chunk, n_jobs=1)
     found = []
     for block in dataset.blocks:

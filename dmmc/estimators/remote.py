@@ -41,7 +41,7 @@ def write(rows: Stored, cluster: Cluster, decision: Decision, paths: Mapping[str
 
     each = block_rows(rows.nbytes / rows.n_rows)
     bounds = np.append(np.arange(0, rows.n_rows, each), rows.n_rows).astype(np.int64)
-    K = len(decision[1].W)
+    K = decision[1].n_scores
     shapes: dict[str, tuple[tuple[int, ...], type]] = {
         "labels": ((rows.n_rows,), np.int32),
         "scores": ((rows.n_rows,) if K == 1 else (rows.n_rows, K), np.float64),

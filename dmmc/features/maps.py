@@ -15,7 +15,7 @@ from dmmc.data import Block, open_dataset
 from dmmc.errors import InputError
 from dmmc.features.graph import Index, Neighbours, weights
 from dmmc.features.nystroem import Nystroem
-from dmmc.passes import Hyperplanes
+from dmmc.passes import Hyperplanes, Tree
 
 Array = NDArray[Any]
 
@@ -113,8 +113,8 @@ class Manifold:
 
 
 Map = Projection | Manifold | Nystroem
-Decision = tuple[Map | None, Hyperplanes]
-"""What is made of a row, and the hyperplanes that decide about it."""
+Decision = tuple[Map | None, Hyperplanes | Tree]
+"""What is made of a row, and the hyperplanes that decide about it, side by side or as a tree."""
 
 
 def scaled(rows: Array, unit: bool) -> Array:

@@ -50,5 +50,21 @@ def subspace_bytes(size: Size, n_clusters: int) -> int:
     return cutting_plane_bytes(size, n_clusters) + 3 * 8 * products
 
 
-FIT_BYTES: dict[str, Callable[[Size, int], int]] = {"cpmmc": cutting_plane_bytes, "smmc": subspace_bytes}
+def stochastic_bytes(size: Size, n_clusters: int) -> int:
+    """Memory for a fit by stochastic gradient, the process included.
+
+    As by cpmmc, with no planes, but 40 bytes a row: a row's norm, its place in the order of visits, its weight in a
+    tree, and its score; and 10 vectors of d float64 numbers for each block at work.
+    """
+    blocks = min(8, max(1, size.data_bytes // (16 * MIB)))
+    planes = 8 * (1 if n_clusters == 2 else n_clusters) * size.n_features * PLANES * (2 + blocks)
+    own = 40 * size.n_rows + 80 * size.n_features * blocks
+    return cutting_plane_bytes(size, n_clusters) - planes + own
+
+
+FIT_BYTES: dict[str, Callable[[Size, int], int]] = {
+    "cpmmc": cutting_plane_bytes,
+    "smmc": subspace_bytes,
+    **dict.fromkeys(("mmc-sg", "rmmc-sg", "cmmc-sg", "rcmmc-sg"), stochastic_bytes),
+}
 """For each method, the bytes that a fit needs."""

@@ -17,11 +17,13 @@ All kernels are serial and release the GIL: the engine runs blocks side by side.
     fused      the pass itself, in numba
     calls      `losses` and `scores`: what Python calls
     moments    `moments`, `squared_distances`, `weighted_sum`: looking at the data, and principal directions
+    descent    `descend`: stochastic gradient, one row a step
     common     types and memory
 """
 
 from dmmc.kernels.calls import losses, scores
 from dmmc.kernels.common import Sums, compute_dtype
+from dmmc.kernels.descent import Course, Path, descend
 from dmmc.kernels.fused import FROZEN, GIVEN, NEAREST, OWN, TILE_ROWS
 from dmmc.kernels.moments import moments, squared_distances, weighted_sum
 
@@ -31,8 +33,11 @@ __all__ = [
     "NEAREST",
     "OWN",
     "TILE_ROWS",
+    "Course",
+    "Path",
     "Sums",
     "compute_dtype",
+    "descend",
     "losses",
     "moments",
     "scores",

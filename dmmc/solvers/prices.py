@@ -45,7 +45,7 @@ def stale(counts: Array, price: Array, lowest: float, highest: float) -> bool:
     return bool(np.any((price > 0) & (counts > SLACK * lowest)) or np.any((price < 0) & (SLACK * counts < highest)))
 
 
-def find(oracle: Oracle, planes: Hyperplanes, total: float, lowest: float, highest: float) -> Array:
+def find(oracle: Oracle, planes: Hyperplanes, total: float, lowest: float | Array, highest: float | Array) -> Array:
     """Prices that bring every label's share of the weight into [lowest, highest], as nearly as ties allow.
 
     Parameters
@@ -53,7 +53,7 @@ def find(oracle: Oracle, planes: Hyperplanes, total: float, lowest: float, highe
     oracle : a pass and its params to the sum over all rows
     planes : hyperplanes; their own prices are not looked at
     total : weight of all rows
-    lowest, highest : bounds, as fractions of the weight
+    lowest, highest : bounds, as fractions of the weight, of all labels or of each
 
     Returns
     -------
@@ -90,7 +90,7 @@ def find(oracle: Oracle, planes: Hyperplanes, total: float, lowest: float, highe
     return best[k - K :]
 
 
-def _bounds(k: int, lowest: float, highest: float) -> tuple[Array, Array]:
+def _bounds(k: int, lowest: float | Array, highest: float | Array) -> tuple[Array, Array]:
     """Bounds of each label, widened by rounding."""
     return np.full(k, lowest * (1 - 1e-9)), np.full(k, highest * (1 + 1e-9))
 
