@@ -14,7 +14,7 @@ from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, Inpu
 
 if TYPE_CHECKING:
     from dmmc.api import fit, load
-    from dmmc.estimators import CuttingPlaneMMC, StochasticMMC, SubspaceMMC
+    from dmmc.estimators import CuttingPlaneMMC, EvolutionaryMMC, StochasticMMC, SubspaceMMC
     from dmmc.metrics import score
 
 __version__ = "0.1.0.dev0"
@@ -24,6 +24,7 @@ __all__ = [
     "ClusteringWarning",
     "ConvergenceWarning",
     "CuttingPlaneMMC",
+    "EvolutionaryMMC",
     "InputError",
     "StochasticMMC",
     "SubspaceMMC",
@@ -38,6 +39,7 @@ _LAZY = {
     "fit": "dmmc.api",
     "load": "dmmc.api",
     "CuttingPlaneMMC": "dmmc.estimators",
+    "EvolutionaryMMC": "dmmc.estimators",
     "StochasticMMC": "dmmc.estimators",
     "SubspaceMMC": "dmmc.estimators",
     "score": "dmmc.metrics",

@@ -345,7 +345,7 @@ def _model(method: Any, n_clusters: int, params: Mapping[str, Any]) -> MarginClu
         raise InputError(
             f"{unknown[0]!r} is not a parameter of method {method!r}; it takes {', '.join(sorted(known))}."
         )
-    model: MarginClusterer = cls(n_clusters, **fixed, **params)
+    model: MarginClusterer = cls(n_clusters, **{**METHODS[method].defaults, **fixed, **params})
     return model
 
 

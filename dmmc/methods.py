@@ -16,6 +16,8 @@ class Method(NamedTuple):
     """One line for `dmmc methods`."""
     params: Mapping[str, Any] = MappingProxyType({})
     """Parameters that the name fixes."""
+    defaults: Mapping[str, Any] = MappingProxyType({})
+    """Parameters that are others by default than the estimator's."""
 
 
 METHODS = {
@@ -24,6 +26,16 @@ METHODS = {
         "CuttingPlaneMMC", "CuttingPlaneMMC: maximum margin clustering by cutting planes, 2 to 100 clusters"
     ),
     "smmc": Method("SubspaceMMC", "SubspaceMMC: clusters and the subspace that separates them, learned together"),
+    "evommc": Method(
+        "EvolutionaryMMC",
+        "EvolutionaryMMC: kernels, labels evolve; the full kernel of up to 5,000 rows",
+        {"rank": None},
+    ),
+    "fast-evommc": Method(
+        "EvolutionaryMMC",
+        "EvolutionaryMMC through a few rows (`rank`): kernels for any number of rows",
+        defaults={"rank": "auto"},
+    ),
     "mmc-sg": Method("StochasticMMC", "StochasticMMC: by stochastic gradient, hinge loss", {"loss": "hinge"}),
     "rmmc-sg": Method("StochasticMMC", "StochasticMMC with the ramp loss: rows in between let go", {"loss": "ramp"}),
     "cmmc-sg": Method(

@@ -99,7 +99,7 @@ def test_warnings_of_a_fit_reach_the_user() -> None:
     [
         (lambda X: dmmc.fit(X, 2, method="svm"), "method is 'svm'; this version has auto, cpmmc"),
         (lambda X: dmmc.fit(X, 2, method=["cpmmc"]), "method is .'cpmmc'.; this version has"),
-        (lambda X: dmmc.fit(X, 2, gamma=3), "'gamma' is not a parameter of method 'auto'; it takes C, balance"),
+        (lambda X: dmmc.fit(X, 2, delta=3), "'delta' is not a parameter of method 'auto'; it takes C, balance"),
         (lambda X: dmmc.fit(X, 1), "n_clusters is 1; a whole number of clusters, 2 to 100, is wanted"),
         (lambda X: dmmc.fit(X, 2, workers=0), "workers is 0; a number of processes of at least 1 is wanted"),
         (lambda X: dmmc.fit(X, 2, scheduler="http://x:1"), "http://x:1 is not an address of a scheduler"),

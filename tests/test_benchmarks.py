@@ -40,6 +40,16 @@ EXPECTED = {
             "loaded / compiled",
         ],
     },
+    "evolution": {
+        "measured": {"pairs", "mutation", "mnist"},
+        "lines": [
+            "1-2: seconds of one run",
+            "1-7: seconds of one run",
+            "paper's mutation / sweeps",
+            "error of the lowest F",
+            "best error by label",
+        ],
+    },
     "overhead": {
         "measured": {"overhead", "two_workers"},
         "lines": ["10 blocks", "100 blocks", "1000 blocks", "1 x digits", "8 x digits"],

@@ -40,7 +40,7 @@ def python(*command: object, cwd: Path) -> str:
 
 
 def test_every_example_has_a_test(examples: Path) -> None:
-    tested = {"batch.sh", "mnist_from_idx.py", "pipeline.py", "stream.py", "subspace.py", "text.py"}
+    tested = {"batch.sh", "mnist_from_idx.py", "pipeline.py", "rings.py", "stream.py", "subspace.py", "text.py"}
     assert {path.name for path in examples.iterdir() if path.suffix in (".py", ".sh")} == tested
 
 
@@ -57,6 +57,16 @@ def test_a_stream_is_followed_batch_by_batch(examples: Path, tmp_path: Path) -> 
     assert len(errors) == 4
     assert max(errors) < 0.1
     assert not list(tmp_path.iterdir())
+
+
+def test_rings_are_parted_by_a_kernel_and_not_by_a_line(examples: Path, tmp_path: Path) -> None:
+    told = python(examples / "rings.py", cwd=tmp_path)
+    line, kernel, unseen = (float(found) for found in re.findall(r"accuracy (\d\.\d+)", told))
+    assert line < 0.7
+    assert kernel > 0.99
+    assert unseen > 0.99
+    middle = told.splitlines()[-13]
+    assert middle[0] == middle[-1] != middle[24]  # a disc inside of something
 
 
 def test_texts_are_clustered_by_topic(examples: Path, tmp_path: Path) -> None:

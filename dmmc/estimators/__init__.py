@@ -1,7 +1,8 @@
 """Estimators: thin scikit-learn shells over data, engine, start and solver."""
 
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
+from dmmc.estimators.evolution import EvolutionaryMMC
 from dmmc.estimators.stochastic import StochasticMMC
 from dmmc.estimators.subspace import SubspaceMMC
 
-__all__ = ["CuttingPlaneMMC", "StochasticMMC", "SubspaceMMC"]
+__all__ = ["CuttingPlaneMMC", "EvolutionaryMMC", "StochasticMMC", "SubspaceMMC"]

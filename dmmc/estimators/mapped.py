@@ -1,7 +1,8 @@
-"""An engine whose rows are features of another one's: they are computed block by block in each pass, and never kept."""
+"""An engine whose rows are features of another one's, computed block by block in each pass; small ones may be kept."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -27,12 +28,14 @@ class Mapped:
     engine : has the rows
     row_map : makes features of them
     name : how to call the features in a message
+    keep : whether blocks keep their features for the next pass
     """
 
-    def __init__(self, engine: Engine, row_map: Map, name: str) -> None:
+    def __init__(self, engine: Engine, row_map: Map, name: str, keep: bool = False) -> None:
         self._engine = engine
         self._map = row_map
         self._name = name
+        self._key = uuid.uuid4().hex if keep else None
 
     @property
     def dataset(self) -> Rows:
@@ -65,23 +68,23 @@ class Mapped:
 
     def run(self, work: Callable[[Block, Any], Any], params: Any) -> Any:
         """Sum of `work(block, params)` over all blocks of features."""
-        return self._engine.run(_Through(work), (self._map, params))
+        return self._engine.run(_Through(work), (self._map, params, self._key))
 
     def rows(self, work: Callable[[Block, Any], Any], params: Any) -> Iterator[Any]:
         """`work(block, params)` of each block of features, in block order."""
-        return self._engine.rows(_Through(work), (self._map, params))
+        return self._engine.rows(_Through(work), (self._map, params, self._key))
 
 
 @contextmanager
-def mapped(engine: Engine, row_map: Map, name: str) -> Iterator[Mapped]:
+def mapped(engine: Engine, row_map: Map, name: str, keep: bool = False) -> Iterator[Mapped]:
     """Passes over features, in blocks that are small as features too."""
     rows = engine.dataset
     bounds = _finer(rows.bounds, row_map.n_values)
     if len(bounds) == len(rows.bounds):
-        yield Mapped(engine, row_map, name)
+        yield Mapped(engine, row_map, name, keep)
         return
     with engine.over(recut(rows, bounds)) as inner:
-        yield Mapped(inner, row_map, name)
+        yield Mapped(inner, row_map, name, keep)
 
 
 def _finer(bounds: Array, n_values: int) -> Array:
@@ -102,9 +105,15 @@ class _Through:
     def __reduce__(self) -> tuple[Any, ...]:
         return _Through, (self.work,)
 
-    def __call__(self, block: Block, params: tuple[Map, Any]) -> Any:
-        row_map, inner = params
-        return self.work(replace(block, rows=row_map.apply(block)), inner)
+    def __call__(self, block: Block, params: tuple[Map, Any, str | None]) -> Any:
+        row_map, inner, key = params
+        known = block.cache.get("features")
+        if key is None or known is None or known["key"] != key:
+            known = {"key": key, "rows": row_map.apply(block)}
+        if key is not None:
+            block.cache["features"] = known
+        # what is kept with features is not what is kept with rows
+        return self.work(replace(block, rows=known["rows"], cache=block.cache if key is None else known), inner)
 
 
 class _Features:

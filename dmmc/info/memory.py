@@ -62,9 +62,33 @@ def stochastic_bytes(size: Size, n_clusters: int) -> int:
     return cutting_plane_bytes(size, n_clusters) - planes + own
 
 
+def evolution_bytes(size: Size, n_clusters: int) -> int:
+    """Memory for a fit by evommc, the process included: more rows than 5,000 are refused.
+
+    As by cpmmc, and of n rows: the full kernel and its eigenvectors, 5 arrays of n² float64 numbers; features in two
+    bases and a copy, 3 of n² float32 numbers; the rows in float64, 3 times.
+    """
+    n = min(size.n_rows, 5000)
+    return cutting_plane_bytes(size, n_clusters) + n * (52 * n + 24 * size.n_features)
+
+
+def fast_evolution_bytes(size: Size, n_clusters: int) -> int:
+    """Memory for a fit by fast-evommc with the default rank r, the process included.
+
+    As by cpmmc, and r² float64 numbers 6 times, the r rows in float64 3 times; features in two bases, n r float32
+    numbers each, if one basis takes at most 256 MiB, else those of 8 blocks; and 40 bytes a row.
+    """
+    n, d = size.n_rows, size.n_features
+    r = max(2, min(n // 10 + 1, 200), min(n // 100 + 1, 1000))
+    features = 8 * n * r if 4 * n * r <= 256 * MIB else 16 * 16 * MIB
+    return cutting_plane_bytes(size, n_clusters) + 48 * r * r + 24 * r * d + features + 40 * n
+
+
 FIT_BYTES: dict[str, Callable[[Size, int], int]] = {
     "cpmmc": cutting_plane_bytes,
     "smmc": subspace_bytes,
+    "evommc": evolution_bytes,
+    "fast-evommc": fast_evolution_bytes,
     **dict.fromkeys(("mmc-sg", "rmmc-sg", "cmmc-sg", "rcmmc-sg"), stochastic_bytes),
 }
 """For each method, the bytes that a fit needs."""

@@ -18,6 +18,8 @@ All kernels are serial and release the GIL: the engine runs blocks side by side.
     calls      `losses` and `scores`: what Python calls
     moments    `moments`, `squared_distances`, `weighted_sum`: looking at the data, and principal directions
     descent    `descend`: stochastic gradient, one row a step
+    signs      signs and flips: evolutionary MMC
+    mutation   `evolve`: the same as published
     common     types and memory
 """
 

@@ -1,0 +1,299 @@
+"""Evolutionary MMC (paper 002): the convex quadratic `|Φᵀy|²` is maximised over balanced signs y.
+
+An individual climbs: balanced signs of its own scores (E13) until they stay, then the flips and swaps that gain most
+(E12) until none gains. Neither ever lowers `|Φᵀy|²`. What climbs next are offspring: random members of the population
+with some of their signs flipped at random, as many as the published mutation flips. The best μ of μ + ν stay. Random
+signs are smoothed before they climb: of all that is random in them, a few leading directions of the kernel are kept.
+
+Restarts are populations of their own, side by side: one read of Φ serves all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.kernels.signs import flip_among
+from dmmc.passes import Labelling
+from dmmc.solvers import signs
+from dmmc.solvers.signs import Climb, Kick, Oracle, Signs, Sweep
+
+Array = NDArray[Any]
+
+CANDIDATES = (16, 64)
+"""Rows of each sign among which a sweep flips and swaps: the square root of n, within these bounds."""
+PATIENCE = 10
+"""Generations without a better individual after which a restart ends."""
+LEADING = (2, 4, 8, 16)
+"""Random labels are seen through so many leading directions of the kernel, in turn: most local optima are rough."""
+SAME = 1e-12
+"""Individuals whose fitness differs by less are copies, or each other's negatives."""
+PARENTS = 6
+"""Names the stream of random numbers that chooses parents."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Lowest `F(y) = 1 - |Φᵀy|²` (E11) under `|Σ ω y| <= limit`, where `φ_i = ω_i ψ_i / Σω`."""
+
+    n_features: int
+    """Of the rows ψ; the leading directions of the kernel are the last of them."""
+    n_rows: int
+    total: float
+    """Sum of the weights."""
+    limit: float
+    """At least the largest weight, or no signs might be balanced."""
+    epsilon: float
+    """Least fall of F that counts."""
+    population: int
+    offspring: int
+    seed: int
+    together: bool = False
+    """Whether one block has all rows, so that one pass can climb to the end."""
+
+    @property
+    def candidates(self) -> int:
+        """Rows of each sign among which a sweep flips and swaps."""
+        return int(np.clip(np.sqrt(self.n_rows), *CANDIDATES))
+
+    def fitness(self, p: Array) -> float:
+        """(E11)."""
+        return 1.0 - float(p @ p)
+
+
+class Individual(NamedTuple):
+    """A labelling and its `p = Φᵀy`."""
+
+    p: Array
+    signs: Signs
+    """Empty weights: not yet known, p alone says where to climb."""
+    balance: float
+    fitness: float
+    sweeping: bool = False
+    """Whether flips are next; else balanced signs."""
+    still: bool = False
+    """Whether the other way to climb has found nothing since."""
+    settled: bool = False
+
+
+class Run(NamedTuple):
+    """One restart."""
+
+    number: int
+    people: tuple[Individual, ...]
+    """The population, best first."""
+    young: tuple[Individual, ...]
+    """Those who still climb."""
+    generation: int = 0
+    waited: int = 0
+    """Generations since the best one was found."""
+    ended: str = ""
+
+
+class State(NamedTuple):
+    """All restarts."""
+
+    runs: tuple[Run, ...]
+
+
+class Evolution:
+    """The solver: `init`, `step`, `done`, `report`, and `best` at the end.
+
+    Parameters
+    ----------
+    problem : Problem
+    oracle : a pass and its params to the sum over all rows
+    """
+
+    types = (State, Run, Individual, Signs)
+    """What a state is made of."""
+
+    def __init__(self, problem: Problem, oracle: Oracle) -> None:
+        self.problem = problem
+        self.oracle = oracle
+
+    def init(self, labellings: list[list[Labelling]], random: bool = True) -> State:
+        """Each restart begins with the individuals that climb from its labels; `random` ones are smoothed."""
+        sums = self.oracle(signs.started, tuple(one for run in labellings for one in run))
+        begun = [weighted / self.problem.total for weighted in sums.weighted]
+        turn = self.problem.seed
+        young = iter([_beginner(_smooth(p, turn + number) if random else p) for number, p in enumerate(begun)])
+        return State(tuple(Run(number, (), tuple(next(young) for _ in run)) for number, run in enumerate(labellings)))
+
+    def whole(self, state: State) -> bool:
+        """Whether a state that was read from a file is one of this problem."""
+        q = self.problem.n_features
+        numbers = [run.number for run in state.runs]
+        everyone = [one for run in state.runs for one in (*run.people, *run.young)]
+        return numbers == list(range(max(1, len(numbers)))) and all(
+            one.p.shape == (q,)
+            and one.signs.w.shape in ((q,), (0,))
+            and one.p.dtype == one.signs.w.dtype == np.float64
+            and one.signs.flipped.ndim == 1
+            and one.signs.flipped.dtype == np.int64
+            and (one.signs.w.size or not (one.sweeping or one.settled))
+            and bool(np.all((one.signs.flipped >= 0) & (one.signs.flipped < self.problem.n_rows)))
+            for one in everyone
+        )
+
+    def done(self, state: State) -> bool:
+        """All restarts have ended."""
+        return all(run.ended for run in state.runs)
+
+    def report(self, state: State) -> dict[str, Any]:
+        """The lowest fitness, and how far the restarts are."""
+        best = min(one.fitness for run in state.runs for one in (*run.people, *run.young))
+        return {
+            "objective": min(best, 1.0),
+            "generation": max(run.generation for run in state.runs),
+            "runs": sum(not run.ended for run in state.runs),
+        }
+
+    def best(self, state: State) -> Individual:
+        """Whoever has the lowest fitness."""
+        everyone = [one for run in state.runs for one in (*run.people, *run.young) if one.signs.w.size]
+        return min(everyone, key=lambda one: one.fitness)
+
+    def step(self, state: State) -> State:
+        """Climb, then see who stays.
+
+        1. balanced signs for those who ascend, flips for those who sweep
+        2. restarts whose young have all settled keep the best
+        3. and have offspring, or end
+        """
+        climbing = [one for run in state.runs for one in run.young if not one.settled]
+        went = iter(self._climbed(climbing))
+        runs = []
+        for run in state.runs:
+            run = run._replace(young=tuple(one if one.settled else next(went) for one in run.young))  # 1
+            if not run.ended and all(one.settled for one in run.young):
+                run = self._selected(run)  # 2
+            runs.append(run)
+        return State(self._with_offspring(runs))  # 3
+
+    # ------------------------------------------------------------------------------------------------- climbing
+
+    def _climbed(self, people: list[Individual]) -> list[Individual]:
+        if self.problem.together:
+            return self._climbed_to_the_end(people)
+        ascend = [i for i, one in enumerate(people) if not one.sweeping]
+        sweep = [i for i, one in enumerate(people) if one.sweeping]
+        went = list(people)
+        for who, how in ((ascend, self._ascended), (sweep, self._swept)):
+            if who:
+                for i, one in zip(who, how([people[i] for i in who]), strict=True):
+                    went[i] = one
+        return went
+
+    def _climbed_to_the_end(self, people: list[Individual]) -> list[Individual]:
+        problem = self.problem
+        P = np.stack([one.p for one in people])
+        params = Climb(P, problem.total, problem.limit, problem.epsilon, problem.candidates)
+        ends = self.oracle(signs.climbed, params)
+        return [Individual(one.p, one.signs, one.balance, one.fitness, settled=True) for one in ends]
+
+    def _ascended(self, people: list[Individual]) -> list[Individual]:
+        """Balanced signs of everyone's scores (E13)."""
+        problem = self.problem
+        P = np.stack([one.p for one in people])
+        found = signs.balanced(self.oracle, P, problem.n_rows, problem.total, problem.limit)
+        none = np.zeros(0, np.int64)
+        new = tuple(Signs(p, at.threshold, at.cut, none) for p, at in zip(P, found, strict=True))
+        sums = self.oracle(signs.pulled, new)
+        went = []
+        for one, labels, weighted, balance in zip(people, new, sums.weighted, sums.balance, strict=True):
+            p = weighted / problem.total
+            fitness = problem.fitness(p)
+            if one.fitness - fitness > problem.epsilon:
+                went.append(one._replace(p=p, signs=labels, balance=float(balance), fitness=fitness, still=False))
+            else:
+                went.append(one._replace(sweeping=True, still=True, settled=one.still))
+        return went
+
+    def _swept(self, people: list[Individual]) -> list[Individual]:
+        """The flips and swaps that gain most, among the candidates of one pass (E12)."""
+        problem = self.problem
+        P = np.stack([one.p for one in people])
+        params = Sweep(tuple(one.signs for one in people), P, problem.total, problem.candidates)
+        return [self._flipped(one, *best) for one, best in zip(people, self.oracle(signs.gains, params), strict=True)]
+
+    def _flipped(self, one: Individual, up: signs.Best, down: signs.Best) -> Individual:
+        problem = self.problem
+        weight = np.concatenate([up.weight, down.weight])
+        phi = (weight / problem.total)[:, None] * np.concatenate([up.rows, down.rows])
+        before = np.repeat([1.0, -1.0], [len(up.number), len(down.number)])
+        y = before.copy()
+        gained, balance = flip_among(
+            len(phi), phi @ phi.T, phi @ one.p, y, weight, one.balance, problem.limit, 0.01 * problem.epsilon
+        )
+        if gained <= problem.epsilon:
+            return one._replace(sweeping=False, still=True, settled=one.still)
+        p = one.p + (y - before) @ phi
+        moved = np.concatenate([up.number, down.number])[y != before]
+        flipped = np.setxor1d(one.signs.flipped, moved)
+        return one._replace(
+            p=p,
+            signs=one.signs._replace(flipped=flipped),
+            balance=float(balance),
+            fitness=problem.fitness(p),
+            still=False,
+        )
+
+    # ------------------------------------------------------------------------------------------------ evolving
+
+    def _selected(self, run: Run) -> Run:
+        """The best of the population and of the young who have settled; of copies, one."""
+        lowest = run.people[0].fitness if run.people else np.inf
+        kept: list[Individual] = []
+        for one in sorted((*run.people, *run.young), key=lambda one: one.fitness):
+            if not kept or one.fitness - kept[-1].fitness > SAME:
+                kept.append(one)
+        better = lowest - kept[0].fitness > self.problem.epsilon
+        run = run._replace(people=tuple(kept[: self.problem.population]), young=())
+        waited = 0 if better else run.waited + 1
+        ended = "converged" if waited >= PATIENCE or self.problem.offspring == 0 else ""
+        return run._replace(waited=waited, ended=ended)
+
+    def _with_offspring(self, runs: list[Run]) -> tuple[Run, ...]:
+        """Kick random parents of the restarts that go on."""
+        problem = self.problem
+        kicks, parents, turns = [], [], []
+        for run in runs:
+            if run.ended or run.young:
+                continue
+            rng = np.random.default_rng([problem.seed, PARENTS, run.number, run.generation])
+            for child in range(problem.offspring):
+                parent = run.people[int(rng.integers(len(run.people)))]
+                parents.append(parent)
+                turns.append(problem.seed + run.generation + run.number + child)
+                seed = (problem.seed, run.number, run.generation, child)
+                kicks.append(Kick(parent.signs, 1.0 / (run.generation + 2), seed))
+        if not kicks:
+            return tuple(runs)
+        moved = self.oracle(signs.kicked, tuple(kicks)).weighted
+        young = iter(
+            [
+                _beginner(_smooth(one.p - 2.0 * weighted / problem.total, turn))
+                for one, weighted, turn in zip(parents, moved, turns, strict=True)
+            ]
+        )
+        return tuple(
+            run
+            if run.ended or run.young
+            else run._replace(young=tuple(next(young) for _ in range(problem.offspring)), generation=run.generation + 1)
+            for run in runs
+        )
+
+
+def _smooth(p: Array, turn: int) -> Array:
+    """The part of p in a few leading directions, which are the last ones."""
+    count = LEADING[turn % len(LEADING)]
+    return np.concatenate([np.zeros(max(0, len(p) - count)), p[-count:]])
+
+
+def _beginner(p: Array) -> Individual:
+    """Someone who is to climb from p, without signs yet."""
+    return Individual(p, Signs(np.zeros(0), 0.0, 0, np.zeros(0, np.int64)), 0.0, np.inf)

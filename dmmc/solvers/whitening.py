@@ -1,0 +1,117 @@
+"""Rows ψ for evolutionary MMC, of features A whose inner products are a kernel's (MATH.md section 5).
+
+With `Σ ω A Aᵀ = QΛQᵀ` they are `ψ = A M`, `M = Q ((Λ + λn) / Σω)^-½`: then `φ_i = ω_i ψ_i / Σω`, and `f(x) = ψ(x)·p`
+is the least-squares fit to y, for `p = Φᵀy`. Each block makes its own ψ; the driver holds M.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.data import Block
+from dmmc.kernels import weighted_sum
+from dmmc.kernels.signs import exact_scores
+from dmmc.solvers.signs import dense
+
+Array = NDArray[Any]
+
+SLAB = 4096
+"""Rows that are converted to float64 at a time."""
+
+
+def moment(block: Block, params: None) -> Array:
+    """`Σ ω A Aᵀ` (q, q) of rows A."""
+    features = dense(block)
+    total = np.zeros((features.shape[1], features.shape[1]))
+    for start in range(0, len(features), SLAB):
+        rows = np.asarray(features[start : start + SLAB], np.float64)
+        total += weighted_sum(rows, rows if block.weight is None else block.weight[start : start + SLAB, None] * rows)
+    return total
+
+
+def whitening(gram: Array, total: float, ridge: float) -> tuple[Array, Array]:
+    """M, and the eigenvalues Λ of the Gram matrix.
+
+    Parameters
+    ----------
+    gram : (q, q), `Σ ω A Aᵀ`
+    total : Σω
+    ridge : λn
+    """
+    values, Q = np.linalg.eigh(gram)
+    values = np.maximum(values, 0.0)
+    Q = Q * np.where(Q[np.abs(Q).argmax(axis=0), range(len(Q))] < 0, -1.0, 1.0)
+    return np.ascontiguousarray(Q / np.sqrt((values + ridge) / total)), values
+
+
+class Whitened:
+    """Passes over ψ, as passes over A.
+
+    Parameters
+    ----------
+    run, each : passes over A: to their sum over all blocks, and to what they give of each block
+    total, ridge : Σω and λn
+    keep : whether blocks keep their ψ for the next pass
+    """
+
+    def __init__(
+        self, run: Callable[..., Any], each: Callable[..., Iterator[Any]], total: float, ridge: float, keep: bool
+    ) -> None:
+        self._run = run
+        self._each = each
+        self._total = total
+        self._ridge = ridge
+        self._keep = keep
+        self._found: tuple[Array, Array, str] | None = None
+
+    def __call__(self, work: Callable[..., Any], params: Any) -> Any:
+        """Sum of `work(block, params)` over all blocks of ψ."""
+        return self._run(through, (work, params, *self._of_blocks))
+
+    def rows(self) -> Array:
+        """All of ψ (n, q)."""
+        return np.concatenate(list(self._each(through, (rows_of, None, *self._of_blocks))))
+
+    @property
+    def M(self) -> Array:
+        """`ψ = A M`."""
+        return self._known[0]
+
+    @property
+    def values(self) -> Array:
+        """Eigenvalues of the Gram matrix of A."""
+        return self._known[1]
+
+    @property
+    def _known(self) -> tuple[Array, Array, str]:
+        if self._found is None:
+            M, values = whitening(self._run(moment, None), self._total, self._ridge)
+            self._found = M, values, hashlib.sha1(M.tobytes()).hexdigest()
+        return self._found
+
+    @property
+    def _of_blocks(self) -> tuple[Array, str, bool]:
+        return self._known[0], self._known[2], self._keep
+
+
+def through(block: Block, params: tuple[Callable[..., Any], Any, Array, str, bool]) -> Any:
+    """A pass over ψ."""
+    work, inner, M, key, keep = params
+    known = block.cache.get("whitened")
+    if known is None or known["key"] != key:
+        rows = np.ascontiguousarray(exact_scores(dense(block), M.T).T, np.float32)
+        known = {"key": key, "rows": rows}
+        if keep:
+            block.cache["whitened"] = known
+    return work(replace(block, rows=known["rows"], cache=known), inner)
+
+
+def rows_of(block: Block, params: None) -> Array:
+    """The rows themselves."""
+    return dense(block)
