@@ -14,7 +14,7 @@ from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, Inpu
 
 if TYPE_CHECKING:
     from dmmc.api import fit, load
-    from dmmc.estimators import CuttingPlaneMMC, EvolutionaryMMC, PairwiseMMC, StochasticMMC
+    from dmmc.estimators import CuttingPlaneMMC, EvolutionaryMMC, PairwiseMMC, StochasticMMC, SubspaceMMC
     from dmmc.metrics import score
     from dmmc.proposals import propose_pairs
 
@@ -29,6 +29,7 @@ __all__ = [
     "InputError",
     "PairwiseMMC",
     "StochasticMMC",
+    "SubspaceMMC",
     "__version__",
     "fit",
     "load",
@@ -45,6 +46,7 @@ _LAZY = {
     "PairwiseMMC": "dmmc.estimators",
     "EvolutionaryMMC": "dmmc.estimators",
     "StochasticMMC": "dmmc.estimators",
+    "SubspaceMMC": "dmmc.estimators",
     "score": "dmmc.metrics",
 }
 

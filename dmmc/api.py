@@ -98,6 +98,7 @@ class Run:
                     self.labels,
                     images=image_shape is not None,
                     standardised=self.choices["standardised"],
+                    subspace=self.model.subspace(),
                 ),
                 feature_names=self._dataset.feature_names,
                 image_shape=image_shape,

@@ -212,8 +212,8 @@ class Planes(NamedTuple):
         Their biases, and the prices with which labels were taken there.
     intercepts, slopes, tilts : ndarrays of shape (m,), (m, K * d), (m, K)
         ``a``, ``z`` and ``s``: the loss is at least ``a_k - z_k.w - s_k.b``.
-    gram : ndarray of shape (m, m)
-        ``slopes @ slopes.T``.
+    gram : ndarray of shape (m, m), or (m, m, K, K)
+        ``slopes @ slopes.T``; or, by row, the inner products of each plane's rows with those of each other.
     multipliers : ndarray of shape (m,)
         The last solution, and the next warm start.
     idle : ndarray of int64 of shape (m,)
@@ -234,8 +234,8 @@ class Planes(NamedTuple):
     groups: NDArray[np.int64]
 
     @classmethod
-    def empty(cls, K: int, d: int, dtype: DTypeLike = np.float64) -> Planes:
-        """No planes yet, for K hyperplanes in d dimensions; `dtype` is that of the points."""
+    def empty(cls, K: int, d: int, dtype: DTypeLike = np.float64, by_row: bool = False) -> Planes:
+        """No planes yet, for K hyperplanes in d dimensions; `dtype` is that of the points, `by_row` is of the Gram."""
         return cls(
             points=np.zeros((0, K, d), dtype),
             offsets=np.zeros((0, K), dtype),
@@ -243,7 +243,7 @@ class Planes(NamedTuple):
             intercepts=np.zeros(0),
             slopes=np.zeros((0, K * d)),
             tilts=np.zeros((0, K)),
-            gram=np.zeros((0, 0)),
+            gram=np.zeros((0, 0, K, K) if by_row else (0, 0)),
             multipliers=np.zeros(0),
             idle=np.zeros(0, np.int64),
             groups=np.zeros(0, np.int64),
@@ -253,6 +253,11 @@ class Planes(NamedTuple):
     def size(self) -> int:
         """How many planes there are (``len`` of a named tuple counts its fields)."""
         return self.intercepts.size
+
+    @property
+    def by_row(self) -> bool:
+        """Whether the Gram matrix knows the planes' rows."""
+        return self.gram.ndim == 4
 
     def add(
         self,
@@ -267,9 +272,13 @@ class Planes(NamedTuple):
         """One more plane, without weight as yet; the Gram matrix grows by one row."""
         m, K, d = self.points.shape
         slopes = np.append(self.slopes, np.reshape(slope, (1, K * d)), axis=0)
-        gram = np.empty((m + 1, m + 1))
+        gram = np.empty((m + 1, m + 1, *self.gram.shape[2:]))
         gram[:m, :m] = self.gram
-        gram[m] = gram[:, m] = slopes @ slopes[m]
+        if self.by_row:
+            products = (slopes.reshape(-1, d) @ slopes[m].reshape(K, d).T).reshape(m + 1, K, K)
+            gram[:, m], gram[m] = products, products.transpose(0, 2, 1)
+        else:
+            gram[m] = gram[:, m] = slopes @ slopes[m]
         return Planes(
             points=np.append(self.points, np.reshape(point, (1, K, d)).astype(self.points.dtype), axis=0),
             offsets=np.append(self.offsets, np.reshape(offset, (1, K)).astype(self.offsets.dtype), axis=0),
@@ -305,11 +314,17 @@ class Planes(NamedTuple):
     def moved(self, intercepts: ArrayLike, slopes: ArrayLike, tilts: ArrayLike) -> Planes:
         """The same points after the labels changed: every plane moved, the weights stay as the warm start."""
         z = np.array(slopes, dtype=np.float64).reshape(self.slopes.shape)
+        m, K, d = self.points.shape
+        if self.by_row:
+            rows = z.reshape(m * K, d)
+            gram = np.ascontiguousarray((rows @ rows.T).reshape(m, K, m, K).transpose(0, 2, 1, 3))
+        else:
+            gram = z @ z.T
         return self._replace(
             intercepts=np.array(intercepts, dtype=np.float64).reshape(self.intercepts.shape),
             slopes=z,
             tilts=np.array(tilts, dtype=np.float64).reshape(self.tilts.shape),
-            gram=z @ z.T,
+            gram=gram,
         )
 
     def solved(self, multipliers: ArrayLike, C: float) -> Planes:

@@ -26,6 +26,7 @@ METHODS = {
         "CuttingPlaneMMC", "CuttingPlaneMMC: maximum margin clustering by cutting planes, 2 to 100 clusters"
     ),
     "pairwise": Method("PairwiseMMC", "PairwiseMMC: the same, with pairs of rows that must or cannot be together"),
+    "smmc": Method("SubspaceMMC", "SubspaceMMC: clusters and the subspace that separates them, learned together"),
     "evommc": Method(
         "EvolutionaryMMC",
         "EvolutionaryMMC: kernels, labels evolve; the full kernel of up to 5,000 rows",

@@ -139,9 +139,7 @@ def write_report(folder: Path, image_shape: tuple[int, ...] | None = None) -> Pa
         )
         for i, (cluster, kind, row, margin) in enumerate(summary.examples)
     ]
-    axes = ("first direction", "second direction")
-    if len(summary.sizes) == 2:
-        axes = ("decision value f", "leading direction across it")
+    axes, along = _axes(run, len(summary.sizes))
     page = report.Page(
         title=str(run["data"].get("name")),
         command=str(run.get("command")),
@@ -157,9 +155,23 @@ def write_report(folder: Path, image_shape: tuple[int, ...] | None = None) -> Pa
         examples=examples,
         feature_names=names,
         image_shape=shape,
+        map_along=along,
     )
     report.write(page, folder / "report.html")
     return folder / "report.html"
+
+
+def _axes(run: dict[str, Any], n_clusters: int) -> tuple[tuple[str, str], str]:
+    """What the map's axes are, and all of them together."""
+    choices = run.get("choices")
+    rank = choices.get("rank") if isinstance(choices, dict) else None
+    if isinstance(rank, int) and rank >= 2:
+        axes = ("first component of the subspace", "second component of the subspace")
+        return axes, f"the first two of the {rank} dimensions that the model has learned"
+    axes = ("first direction", "second direction")
+    if n_clusters == 2:
+        axes = ("decision value f", "leading direction across it")
+    return axes, report.Page.map_along
 
 
 # ---------------------------------------------------------------------------------------------------- reading

@@ -13,6 +13,7 @@ from dmmc import passes
 from dmmc.data import Block, Rows
 from dmmc.features import maps
 from dmmc.features.maps import Decision
+from dmmc.passes import Hyperplanes
 
 Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]
@@ -53,7 +54,14 @@ class Summary(NamedTuple):
 
 
 def summarise(
-    dataset: Rows, run: Oracle, decision: Decision, labels: Array, *, images: bool = False, standardised: bool = False
+    dataset: Rows,
+    run: Oracle,
+    decision: Decision,
+    labels: Array,
+    *,
+    images: bool = False,
+    standardised: bool = False,
+    subspace: Hyperplanes | None = None,
 ) -> Summary:
     """Look at a finished clustering.
 
@@ -65,6 +73,7 @@ def summarise(
     labels : of all rows
     images : keep whole rows, to draw them
     standardised : features were put on one scale, so distances are taken on it too
+    subspace : directions that the model has learned; if there are two or more, the map is along the first two
     """
     row_map, planes = decision
     k = max(planes.n_scores, 2)
@@ -86,7 +95,7 @@ def summarise(
         sizes=np.bincount(labels, minlength=k),
         edges=edges,
         counts=run(margin_counts, (decision, edges)),
-        map_xy=_map(seen, f),
+        map_xy=_map(seen, f) if subspace is None or len(subspace.W) < 2 else _along(seen, subspace),
         map_labels=of,
         map_rows=rows,
         examples=np.array([(cluster, kind, rows[i], lead[i]) for cluster, kind, i in chosen], np.float64),
@@ -166,6 +175,11 @@ def _columns(rows: Any, images: bool) -> Array:
 
 def _dense(rows: Any) -> Array:
     return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
+
+
+def _along(sample: Any, subspace: Hyperplanes) -> Array:
+    """Two coordinates: those along the first two directions of a subspace."""
+    return np.asarray(sample @ subspace.W[:2].T) + subspace.b[:2]
 
 
 def _map(sample: Any, f: Array) -> Array:

@@ -70,6 +70,17 @@ EXPECTED = {
     },
     "peers": {"measured": {"dask_ml", "fits"}, "lines": []},
     "scaling": {"measured": {"records", "slopes"}, "lines": []},
+    "subspace": {
+        "measured": {"convex", "planted", "text", "bits"},
+        "lines": [
+            "planted: principal angle, smmc / PCA",
+            "planted: mean accuracy, smmc / cpmmc",
+            "text: mean accuracy, smmc",
+            "text: mean accuracy, LSA + KMeans",
+            "text: time, smmc / cpmmc",
+            "text: peak above imports",
+        ],
+    },
     "graph": {
         "measured": {"mnist", "pairs", "others", "held_out", "bits", "memory", "text"},
         "lines": [
@@ -210,6 +221,12 @@ def test_out_of_core_streams_within_the_limit_to_the_labels_of_a_fit_in_memory(s
     assert found["block_bytes"] <= 16_000_000
     # all is read once; more than the passes of the search read nearly all of it again
     assert found["blocks_read"] > found["blocks"] * (1 + 0.5 * found["workers"]["passes"])
+
+
+def test_subspace_fits_give_the_same_bits_however_they_are_run_and_agree_with_a_convex_solver(small: Small) -> None:
+    found = measured(small, "subspace")
+    assert found["bits"] == dict.fromkeys(("2 threads", "1 worker(s)", "2 worker(s)", "resumed"), True)
+    assert found["convex"] is None or max(max(off) for off in found["convex"].values()) < 1e-4
 
 
 def test_graph_fits_give_the_same_bits_however_they_are_run(small: Small) -> None:

@@ -47,6 +47,7 @@ def test_every_example_has_a_test(examples: Path) -> None:
         "pipeline.py",
         "rings.py",
         "stream.py",
+        "subspace.py",
         "text.py",
     }
     assert {path.name for path in examples.iterdir() if path.suffix in (".py", ".sh")} == tested
@@ -111,6 +112,23 @@ def test_texts_are_clustered_by_topic(examples: Path, tmp_path: Path) -> None:
         assert [int(count) for count, _ in found] == [size] * 3
         for words in (set(line.split(", ")) for _, line in found):
             assert any(words <= set(topic.split()) for topic in TOPICS.values())
+
+
+def test_directions_between_texts_are_told_by_their_words(examples: Path, tmp_path: Path) -> None:
+    sys.path.insert(0, str(examples))
+    try:
+        from subspace import TOPICS, made_up_letters  # type: ignore[import-not-found]
+    finally:
+        sys.path.remove(str(examples))
+    for number, text in enumerate(made_up_letters(120)):
+        (tmp_path / f"{number:03d}.txt").write_text(text)
+    for arguments, size in ([], 100), ([str(tmp_path), "-k", "4"], 30):
+        told = python(examples / "subspace.py", *arguments, cwd=tmp_path)
+        assert "4 clusters in 3 directions" in told
+        assert [int(count) for count in re.findall(r"cluster \d: +(\d+) texts", told)] == [size] * 4
+        of_topics = set(" ".join(TOPICS.values()).split())
+        for ends in re.findall(r"direction \d \(\d+%\): (.*)", told):
+            assert set(re.split(", | \\| ", ends)) <= of_topics
 
 
 def idx(path: Path, values: Any) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dmmc import CuttingPlaneMMC, EvolutionaryMMC, PairwiseMMC, StochasticMMC
+from dmmc import CuttingPlaneMMC, EvolutionaryMMC, PairwiseMMC, StochasticMMC, SubspaceMMC
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_the_table_of_parameters_is_that_of_the_estimator(readme: str) -> None:
     assert sorted(documented(readme, "CuttingPlaneMMC")) == sorted(CuttingPlaneMMC().get_params())
 
 
-@pytest.mark.parametrize("estimator", [EvolutionaryMMC, PairwiseMMC, StochasticMMC])
+@pytest.mark.parametrize("estimator", [EvolutionaryMMC, PairwiseMMC, StochasticMMC, SubspaceMMC])
 def test_the_table_of_another_estimator_has_what_is_its_own(readme: str, estimator: Any) -> None:
     common, own = CuttingPlaneMMC().get_params(), estimator().get_params()
     told = documented(readme, estimator.__name__)

@@ -155,6 +155,7 @@ def hostile_page(k: int = 3) -> Page:
         command=" ".join(HOSTILE),
         run=run,
         map_axes=(HOSTILE[4], HOSTILE[8]),
+        map_along=HOSTILE[4],
         examples=examples,
         feature_names=many[:6],
     )

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dmmc import CuttingPlaneMMC, EvolutionaryMMC, InputError, PairwiseMMC, StochasticMMC
+from dmmc import CuttingPlaneMMC, EvolutionaryMMC, InputError, PairwiseMMC, StochasticMMC, SubspaceMMC
 
 ONE_LABEL = "a row of weight 2 has one label, and two equal rows may have two: other labels are balanced"
 RANDOM = "starts are drawn at random, and other rows are drawn when rows are repeated instead of weighted"
@@ -36,6 +36,8 @@ def expected_failures(estimator: Any) -> dict[str, str]:
         StochasticMMC(3, loss="robust-compact"),
         EvolutionaryMMC(),
         EvolutionaryMMC(3, rank="auto"),
+        SubspaceMMC(),
+        SubspaceMMC(n_clusters=3),
     ],
     expected_failed_checks=expected_failures,
     xfail_strict=False,
@@ -48,6 +50,13 @@ def test_it_works_in_a_pipeline() -> None:
     X = np.random.default_rng(0).standard_normal((60, 4)) + 8.0 * np.repeat([0, 1], 30)[:, None]
     labels = make_pipeline(StandardScaler(), CuttingPlaneMMC(random_state=0)).fit_predict(X)
     np.testing.assert_array_equal(labels, np.repeat([0, 1], 30))
+
+
+def test_a_subspace_stands_in_a_pipeline_before_other_estimators() -> None:
+    X = np.random.default_rng(0).standard_normal((90, 9)) + 8.0 * np.eye(9)[np.arange(90) % 3]
+    steps = make_pipeline(StandardScaler(), SubspaceMMC(3, random_state=0), StandardScaler())
+    assert steps.fit_transform(X).shape == (90, 2)
+    assert steps.get_feature_names_out().tolist() == ["subspacemmc0", "subspacemmc1"]
 
 
 def test_parameters_are_got_set_and_cloned() -> None:

@@ -4,5 +4,6 @@ from dmmc.estimators.cutting_plane import CuttingPlaneMMC
 from dmmc.estimators.evolution import EvolutionaryMMC
 from dmmc.estimators.pairwise import PairwiseMMC
 from dmmc.estimators.stochastic import StochasticMMC
+from dmmc.estimators.subspace import SubspaceMMC
 
-__all__ = ["CuttingPlaneMMC", "EvolutionaryMMC", "PairwiseMMC", "StochasticMMC"]
+__all__ = ["CuttingPlaneMMC", "EvolutionaryMMC", "PairwiseMMC", "StochasticMMC", "SubspaceMMC"]

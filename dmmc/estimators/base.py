@@ -70,6 +70,10 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """All that decides about a row: what is made of it, and the hyperplanes."""
         return self.map_, self.hyperplanes()
 
+    def subspace(self) -> Hyperplanes | None:
+        """Directions that were learned besides, as hyperplanes in the same coordinates; None where none are."""
+        return None
+
     # ------------------------------------------------------------------------------------------ to and from files
 
     def plain_params(self) -> dict[str, Any]:
@@ -233,11 +237,13 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         f = np.concatenate(list(self._decisions(X, component)))
         return f[:, 0] if f.shape[1] == 1 else f
 
-    def _decisions(self, X: Any, component: str | None) -> Iterator[Array]:
+    def _decisions(self, X: Any, component: str | None, decision: Decision | None = None) -> Iterator[Array]:
+        """Scores of each block with the model's own hyperplanes, or with others in the same features."""
+        decision = self.decision() if decision is None else decision
         dataset = open_dataset(X, component, self.n_jobs)
         self._check_features(X, dataset)
         with Local(dataset, self.n_jobs) as engine:
-            for block, f in zip(dataset.blocks, engine.rows(maps.checked_scores, self.decision()), strict=True):
+            for block, f in zip(dataset.blocks, engine.rows(maps.checked_scores, decision), strict=True):
                 if isinstance(f, tuple):
                     raise passes.not_finite(dataset, f)
                 assert len(f) == block.stop - block.start

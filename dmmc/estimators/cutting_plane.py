@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dmmc import start
 from dmmc.data import Rows
@@ -16,9 +16,12 @@ from dmmc.estimators.checks import ABOVE_0, choice, number
 from dmmc.estimators.fitting import MarginClusterer
 from dmmc.geometry import Geometry
 from dmmc.losses import LOSSES
+from dmmc.norms import FROBENIUS, Norm
 from dmmc.solvers.base import Callback
 from dmmc.solvers.cutting_plane import CuttingPlane
 from dmmc.solvers.state import Problem, State
+
+Array = NDArray[Any]
 
 WISH = 0.5
 """A least size from here on is a wish to be kept to; below, it is a guard against collapse."""
@@ -153,7 +156,7 @@ class CuttingPlaneMMC(MarginClusterer):
             C=self._C(),
             balance=self._balance(dataset),
             epsilon=float(self.epsilon),
-            inside=self.order == "inside" or (self.order == "auto" and k == 2),
+            inside=self._inside(),
             lowest=lowest,
             highest=highest,
             geometry=geometry,
@@ -161,6 +164,7 @@ class CuttingPlaneMMC(MarginClusterer):
             table=LOSSES["hinge"].table,
             wide=k > 2 or self._starts() > 1,
             guarded=k > 2 and self.max_size is None and 0 < self.min_size < WISH,
+            norm=self._norm(),
         )
 
     def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
@@ -189,11 +193,23 @@ class CuttingPlaneMMC(MarginClusterer):
         )
         self._phase("label")
         self._settle(geometry.raw(best.best.W, best.best.b, best.best.price), engine)
+        self._look_at(best.best.W, geometry)
         self._tell_of_end(why)
         if best.reseeded:
             warn(f"a dying cluster was seeded again {best.reseeded} time(s).", ClusteringWarning)
         self._tell_of_bound(why, bool(best.best.price.any()))
         self._tell_of_empty()
+
+    def _norm(self) -> Norm:
+        """What the hyperplanes cost."""
+        return FROBENIUS
+
+    def _look_at(self, W: Array, geometry: Geometry) -> None:
+        """Set what an estimator tells of the hyperplanes W on centred and scaled rows besides `coef_`."""
+
+    def _inside(self) -> bool:
+        """Whether CCCP is inside the cutting plane."""
+        return self.order == "inside" or (self.order == "auto" and self.n_clusters == 2)
 
     def _C(self) -> float:
         """30 keeps two clusters stable on a few hundred rows; k-wide objectives collapse below 100 (MATH.md, 8).

@@ -53,6 +53,12 @@ def pairwise_bytes(size: Size, n_clusters: int) -> int:
     return cutting_plane_bytes(size, n_clusters) + 2 * 16 * hyperplanes * size.n_features * PLANES
 
 
+def subspace_bytes(size: Size, n_clusters: int) -> int:
+    """Memory for a fit by smmc: that of cpmmc, and the inner products of all rows of the planes, held three times."""
+    products = (PLANES * n_clusters) ** 2 if n_clusters > 2 else PLANES**2
+    return cutting_plane_bytes(size, n_clusters) + 3 * 8 * products
+
+
 def stochastic_bytes(size: Size, n_clusters: int) -> int:
     """Memory for a fit by stochastic gradient, the process included.
 
@@ -90,6 +96,7 @@ def fast_evolution_bytes(size: Size, n_clusters: int) -> int:
 FIT_BYTES: dict[str, Callable[[Size, int], int]] = {
     "cpmmc": cutting_plane_bytes,
     "pairwise": pairwise_bytes,
+    "smmc": subspace_bytes,
     "evommc": evolution_bytes,
     "fast-evommc": fast_evolution_bytes,
     **dict.fromkeys(("mmc-sg", "rmmc-sg", "cmmc-sg", "rcmmc-sg"), stochastic_bytes),

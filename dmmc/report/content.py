@@ -50,6 +50,7 @@ class Page:
     examples : typical and borderline rows
     feature_names : one name a column
     image_shape : (height, width) or (height, width, 3) when the rows are images
+    map_along : what the map shows the rows along
     """
 
     title: str
@@ -66,3 +67,4 @@ class Page:
     examples: list[Example]
     feature_names: list[str] | None
     image_shape: tuple[int, ...] | None
+    map_along: str = "the model's own directions"

@@ -102,7 +102,8 @@ def sample_map(page: Page) -> str:
     if drawn == 0:
         return elements.section("map", "Map", "No sampled rows to draw.", "")
     of = f" of {text.count(given)} sampled" if drawn < given else ""
-    note = f"{text.plural(drawn, 'row')}{of}, along the model's own directions. Point at a dot for its row number."
+    along = text.attribute(page.map_along, 160)
+    note = f"{text.plural(drawn, 'row')}{of}, along {along}. Point at a dot for its row number."
     return elements.section(
         "map", "Map of sampled rows", note, elements.plot("plot-map", "Scatter plot of sampled rows by cluster")
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dmmc import master, passes
+from dmmc import passes
 from dmmc.master import Planes
 from dmmc.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Labelling, Request, Sweep
 from dmmc.solvers import prices
@@ -61,7 +61,7 @@ class CuttingPlane:
         """Start each run from its labels with the all-ones plane, the one cut at w = 0."""
         K = self.problem.K
         origin = Point(np.zeros((K, d)), np.zeros(K), np.zeros(K), np.inf)
-        planes = Planes.empty(K, d)
+        planes = Planes.empty(K, d, by_row=self.problem.norm.by_row)
         return State(
             tuple(
                 Run(number, planes, labelling, at=origin, best=origin, leader=origin, inside=self.problem.inside)
@@ -152,7 +152,7 @@ class CuttingPlane:
         """Take in a pass: labels and planes as they are now, and the objective at the point it was made at."""
         p = self.problem
         total = p.geometry.total
-        value = 0.5 * float(np.sum(run.at.W**2)) + p.C * float(answer.at.risk) / total
+        value = p.norm.cost(run.at.W) + p.C * float(answer.at.risk) / total
         if p.pairs is not None:
             value += p.pairs.value(run.at.W, run.at.b)
         planes = run.planes
@@ -214,20 +214,24 @@ class CuttingPlane:
     def _solved(self, run: Run) -> Run:
         """The master's lowest point is where the next plane is cut; idle planes leave."""
         p = self.problem
-        planes = run.planes
-        solved = master.solve(
-            planes.gram,
-            planes.intercepts,
-            planes.tilts,
-            p.C if p.pairs is None else p.budgets,
-            p.box,
-            planes.multipliers,
-            0.01 * p.epsilon,
-            planes.groups,
-        )
-        planes = planes.solved(solved.multipliers, p.C)
-        at = Point(planes.weights(), solved.bias, run.at.price, solved.value)
+        rough = p.norm.accuracy * min(run.gap / p.C, 0.1)  # a coarse bound will do while the gap is wide
+        budgets = p.C if p.pairs is None else p.budgets
+        solved, W = p.norm.solve(run.planes, run.leader.W, budgets, p.box, max(0.01 * p.epsilon, rough))
+        planes = run.planes.solved(solved.multipliers, p.C)
+        at = self._inward(run, Point(W, solved.bias, run.at.price, solved.value))
         return run._replace(planes=planes.drop_idle(IDLE_ROUNDS), at=at, bound=solved.lower_bound, repriced=False)
+
+    def _inward(self, run: Run, lowest: Point) -> Point:
+        """Part of the way back from the master's lowest point to the leader, where a norm bends too little by itself.
+
+        The master's point then jumps from one end of the working set to the other, and planes cut there tell little of
+        the middle.
+        """
+        share = 0.0 if run.inside else self.problem.norm.inward
+        if share == 0.0 or not np.isfinite(run.leader.value):
+            return lowest
+        W, b = (share * old + (1.0 - share) * new for old, new in zip(run.leader[:2], lowest[:2], strict=True))
+        return lowest._replace(W=W, b=b)
 
     def _labelling(self, run: Run) -> Point:
         """Where labels are taken: at the leader, but not at w = 0, where all rows would get the same one."""

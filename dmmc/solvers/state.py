@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dmmc.geometry import Geometry
 from dmmc.losses import Table
 from dmmc.master import Planes
+from dmmc.norms import FROBENIUS, Norm
 from dmmc.passes import ByScores, Hyperplanes, Labelling
 from dmmc.solvers.pair_losses import PairLosses
 
@@ -20,7 +21,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Problem:
-    """(E2) for K = 1, (E7) for K = k > 2, on centred and scaled rows."""
+    """(E2) for K = 1, (E7) for K = k > 2, or with another norm of the hyperplanes, on centred and scaled rows."""
 
     n_clusters: int
     C: float
@@ -45,6 +46,8 @@ class Problem:
     """What linked rows pay (E14, E15)."""
     guarded: bool = False
     """Whether the bounds are loose, a guard against collapse rather than a wish: then the search ends at them."""
+    norm: Norm = FROBENIUS
+    """What the hyperplanes cost."""
 
     @property
     def K(self) -> int:
@@ -139,7 +142,8 @@ def _whole_run(run: Run, problem: Problem) -> bool:
     sides: list[tuple[Array, tuple[int, ...]]] = [(run.counts, (k if run.counts.size else 0,))]
     for point in (run.at, run.best, run.leader):
         sides += zip(point[:3], ((K, d), (K,), (K,)), strict=True)
-    shapes = ((m, K, d), (m, K), (m, K), (m,), (m, K * d), (m, K), (m, m), (m,), (m,), (m,))
+    gram = (m, m, K, K) if problem.norm.by_row else (m, m)
+    shapes = ((m, K, d), (m, K), (m, K), (m,), (m, K * d), (m, K), gram, (m,), (m,), (m,))
     sides += zip(run.planes, shapes, strict=True)
     if isinstance(run.labelling, ByScores):
         planes: Hyperplanes = run.labelling.planes

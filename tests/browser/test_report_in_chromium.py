@@ -13,6 +13,7 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_wine
 
+import dmmc
 from dmmc import report
 from dmmc.report import Example, Page, text
 
@@ -191,6 +192,23 @@ def test_a_page_is_drawn_quietly_and_asks_for_nothing_from_outside(
     for plot in plots:
         width, height = drawn(browser, plot)
         assert min(width, height) > (4 if name == "odd" else 80), plot
+
+
+def test_a_subspace_is_shown_along_its_first_two_components(browser: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 9)) + 9.0 * np.eye(9)[np.arange(200) % 4]
+    run = dmmc.fit(X, 4, method="smmc", out=tmp_path / "out")
+    browser.open(tmp_path / "out" / "report.html")
+    assert browser.said() == []
+    assert browser.texts("#plot-map .xtitle") == ["first component of the subspace"]
+    assert browser.texts("#plot-map .ytitle") == ["second component of the subspace"]
+    assert "along the first two of the 3 dimensions" in browser.texts("#map .note")[0]
+    dots = browser.run("return document.getElementById('plot-map').data.map(t => [t.meta, t.customdata, t.x, t.y])")
+    assert browser.count("#plot-map .points path") == 200
+    for cluster, rows, x, y in dots:
+        chosen = [int(row) for row in rows]
+        assert (run.labels[chosen] == cluster).all()
+        np.testing.assert_allclose(np.stack([x, y]).T, run.model.transform(X)[chosen][:, :2], rtol=1e-3, atol=1e-4)
 
 
 def test_bars_are_as_high_as_their_clusters_are_large(browser: Any, pages: Callable[[str], Path]) -> None:

@@ -1,0 +1,226 @@
+"""Subspace maximum margin clustering (paper 001): clusters, and the directions that separate them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dmmc.data import Rows
+from dmmc.errors import InputError
+from dmmc.estimators import lazy
+from dmmc.estimators.checks import choice
+from dmmc.estimators.cutting_plane import CuttingPlaneMMC
+from dmmc.geometry import Geometry
+from dmmc.norms import ALTERNATION, FROBENIUS, TRACE_NORM, Norm
+from dmmc.passes import Hyperplanes
+from dmmc.solvers.base import Callback
+from dmmc.sources.numbers import is_dask_array
+
+Array = NDArray[Any]
+
+SHARE = 0.01
+"""A direction with less of the trace norm than this is no part of the subspace."""
+
+
+class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlaneMMC):  # type: ignore[misc]
+    """Clusters with wide margins, and the subspace of few dimensions in which they have them, found together.
+
+    Minimises `½ (sum of the singular values of W)² + C mean(loss)` over hyperplanes W and labels: maximum margin
+    clustering with the squared trace norm in place of the squared Euclidean one. It charges for directions rather than
+    for hyperplanes, so hyperplanes share as few directions as they can. For two clusters both norms are the same, and
+    the result is that of `CuttingPlaneMMC`.
+
+    Parameters
+    ----------
+    n_clusters : int, 2 to 100
+    C : float or "auto"
+        Weight of the loss; "auto" is `4 n_clusters - 7` times that of `CuttingPlaneMMC`: then a direction half as
+        strong as the others, and a cluster with it, is given up no sooner than there.
+    schedule : "joint" or "paper"
+        "joint" solves each convex problem for hyperplanes and subspace at once. "paper" is the alternation as it was
+        printed, for comparison: its subspace freezes at the first step (`order` is then "inside", as in print).
+    others
+        As of `CuttingPlaneMMC`.
+
+    Attributes
+    ----------
+    components_ : (rank_, d) array, orthonormal directions of the subspace, by how much they matter, in the coordinates
+        of rows that are centred and scaled (`mean_`, `scale_`)
+    singular_values_ : (rank_,) array, how much each of them matters: the singular values of W
+    rank_ : int, dimensions of the subspace: directions with at least 1 % of the trace norm
+    mean_, scale_ : (d,) arrays; `transform` gives `(x - mean_) / scale_ @ components_.T`
+    labels_, coef_, intercept_, objective_, gap_, n_iter_, history_, choices_, n_features_in_, feature_names_in_
+        As of `CuttingPlaneMMC`.
+    """
+
+    components_: Array
+    singular_values_: Array
+    mean_: Array
+    scale_: Array
+
+    def __init__(
+        self,
+        n_clusters: int = 2,
+        *,
+        C: float | str = "auto",
+        schedule: str = "joint",
+        balance: float | str = "auto",
+        min_size: float = 0.1,
+        max_size: float | None = None,
+        order: str = "auto",
+        epsilon: float = 0.01,
+        max_iter: int = 1000,
+        init: str | ArrayLike = "k-means",
+        n_init: int | str = "auto",
+        scale: str = "auto",
+        features: str = "raw",
+        n_neighbors: int = 10,
+        n_components: int = 200,
+        kernel: str = "rbf",
+        gamma: float | str = "auto",
+        degree: int = 3,
+        coef0: float = 1.0,
+        landmarks: str = "k-means",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        max_seconds: float | None = None,
+        callbacks: Callback | Sequence[Callback] | None = None,
+    ) -> None:
+        super().__init__(
+            n_clusters,
+            C=C,
+            balance=balance,
+            min_size=min_size,
+            max_size=max_size,
+            order=order,
+            epsilon=epsilon,
+            max_iter=max_iter,
+            init=init,
+            n_init=n_init,
+            scale=scale,
+            features=features,
+            n_neighbors=n_neighbors,
+            n_components=n_components,
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            landmarks=landmarks,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            max_seconds=max_seconds,
+            callbacks=callbacks,
+        )
+        self.schedule = schedule
+
+    @property
+    def method(self) -> str:
+        """What `dmmc.fit` calls it."""
+        return "smmc"
+
+    @property
+    def rank_(self) -> int:
+        """Dimensions of the subspace."""
+        return len(self.components_)
+
+    @property
+    def _n_features_out(self) -> int:
+        """Columns of what `transform` gives, for `get_feature_names_out`."""
+        return self.rank_
+
+    def check_parameters(self) -> None:
+        """Refuse a parameter in one sentence."""
+        super().check_parameters()
+        choice("schedule", self.schedule, ("joint", "paper"))
+        if self.schedule == "paper" and self.order == "outside":
+            raise InputError('order is "outside" with schedule="paper", whose order is "inside"; leave it "auto".')
+
+    def _norm(self) -> Norm:
+        """Of one hyperplane, which is what two clusters have, both norms are the same; the plain master is quicker."""
+        if self.schedule == "paper":
+            return ALTERNATION
+        return FROBENIUS if self.n_clusters == 2 else TRACE_NORM
+
+    def _inside(self) -> bool:
+        return self.schedule == "paper" or super()._inside()
+
+    def _C(self) -> float:
+        """To give up a direction of strength s beside others of S in sum saves s S + s²/2, in the plain method s²/2.
+
+        The ratio of the two is 1 + 2 S / s, that is 4 k - 7 for one that is half as strong as each of k - 2 others.
+        """
+        C = super()._C()
+        return C if not isinstance(self.C, str) else C * max(1, 4 * self.n_clusters - 7)
+
+    def _look_at(self, W: Array, geometry: Geometry) -> None:
+        _, sigma, directions = np.linalg.svd(W, full_matrices=False)
+        kept = (sigma > 0) & (sigma >= SHARE * sigma.sum())
+        largest = np.abs(directions).argmax(axis=1)
+        sign = np.sign(directions[np.arange(len(directions)), largest])
+        self.components_ = (sign[:, None] * directions)[kept]
+        self.singular_values_ = sigma[kept]
+        self.mean_, self.scale_ = geometry.mean, geometry.unit
+        self.choices_["rank"] = self.rank_
+
+    def _do_not_search(self, dataset: Rows, seed: int) -> None:
+        super()._do_not_search(dataset, seed)
+        d = dataset.n_features
+        self.components_, self.singular_values_ = np.zeros((0, d)), np.zeros(0)
+        self.mean_, self.scale_ = np.zeros(d), np.ones(d)
+
+    # ------------------------------------------------------------------------------------------- the subspace
+
+    def subspace(self) -> Hyperplanes:
+        """The components as hyperplanes, whose scores are a row's coordinates in the subspace."""
+        folded = self.components_ / self.scale_
+        return Hyperplanes(folded, -folded @ self.mean_, np.zeros(self.rank_))
+
+    def transform(self, X: Any, *, component: str | None = None) -> Any:
+        """Coordinates of rows in the subspace.
+
+        Parameters
+        ----------
+        X : any source that `fit` takes
+        component : path inside the store, for a zarr store
+
+        Returns
+        -------
+        float64 array (n, rank_); a lazy dask array for a dask array
+        """
+        check_is_fitted(self)
+        projection = self.map_, self.subspace()
+        if is_dask_array(X):
+            found = lazy.decision_function(X, projection, self.n_features_in_, type(self).__name__)
+            return found[:, None] if self.rank_ == 1 else found
+        return np.concatenate(list(self._decisions(X, component, projection)))
+
+    # ------------------------------------------------------------------------------------------ to and from files
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """What `checkpoint.write` needs to write the model."""
+        content, arrays = super().to_arrays()
+        parts = {name: getattr(self, f"{name}_") for name in ("components", "singular_values", "mean", "scale")}
+        return content, {**arrays, **parts}
+
+    @classmethod
+    def from_arrays(cls, content: dict[str, Any], arrays: dict[str, Array], name: str) -> Self:
+        """The fitted estimator again; `name` is for messages."""
+        model = super().from_arrays(content, arrays, name)
+        try:
+            parts = [arrays[part] for part in ("components", "singular_values", "mean", "scale")]
+        except KeyError as error:
+            raise InputError(f"{name} holds a model that is not whole: {error}.") from error
+        d = model.coef_.shape[1]
+        rank = len(parts[0]) if parts[0].ndim else 0
+        shapes = [(rank, d), (rank,), (d,), (d,)]
+        if [part.shape for part in parts] != shapes or not all(part.dtype == np.float64 for part in parts):
+            raise InputError(f"{name} holds a model whose subspace does not fit its hyperplanes.")
+        if not all(np.isfinite(part).all() for part in parts) or not (parts[3] > 0).all():
+            raise InputError(f"{name} holds a model whose subspace has numbers that are not finite.")
+        model.components_, model.singular_values_, model.mean_, model.scale_ = parts
+        return model
