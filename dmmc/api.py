@@ -169,7 +169,11 @@ def fit(
     -------
     Run
     """
-    links = None if constraints is None else read_links(constraints)
+    with warnings.catch_warnings(record=True) as early:
+        warnings.simplefilter("always")
+        links = None if constraints is None else read_links(constraints)
+    if links is not None and links.size == 0 and method == "auto":
+        links = None  # a file in which nothing was answered yet
     check_cluster(scheduler, workers, security, performance_report)
     if resume and (out is None or overwrite):
         rest = "overwrite=True too: choose one of them" if overwrite else "no out: the folder to go on in is wanted"
@@ -240,13 +244,13 @@ def fit(
             passes=model.n_iter_,
             started=started.isoformat(timespec="seconds"),
             versions=result.environment(),
-            warnings=[str(w.message) for w in caught if issubclass(w.category, ClusteringWarning)],
+            warnings=[str(w.message) for w in (*early, *caught) if issubclass(w.category, ClusteringWarning)],
             timings=watch.timings,
             peak_memory_mb=result.peak_memory(),
         )
         if folder is not None:
             run._finish(folder, engine, scores, image_shape)
-    for warning in caught:
+    for warning in (*early, *caught):
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return run
 

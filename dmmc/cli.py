@@ -371,6 +371,8 @@ def pairs(
 
     if os.path.lexists(target):
         raise InputError(f"{target} exists; choose another path, or remove it first.")
+    if not target.parent.is_dir():
+        raise InputError(f"{target.parent} is not a folder; the folder to write {target.name} in is wanted.")
     model = api.load(out).set_params(n_jobs=n_jobs)
     rows = open_dataset(source, component, n_jobs)
     with _notes():

@@ -119,14 +119,17 @@ def _refuse_contradiction(links: Links, n_clusters: int) -> None:
 
 def _first_against(links: Links, parts: _Parts) -> int:
     """The first pair that those before it contradict, for two clusters: sets with a parity."""
-    parent, parity = np.arange(len(parts.rows)), np.zeros(len(parts.rows), np.bool_)
+    parent, parity = list(range(len(parts.rows))), [False] * len(parts.rows)
 
     def root(i: int) -> tuple[int, bool]:
+        way = [i]
+        while parent[way[-1]] != way[-1]:
+            way.append(parent[way[-1]])
         odd = False
-        while parent[i] != i:
-            odd ^= bool(parity[i])
-            i = int(parent[i])
-        return i, odd
+        for at in reversed(way[:-1]):  # all of them hang from the root now, or a star would take the square of its size
+            odd ^= parity[at]
+            parent[at], parity[at] = way[-1], odd
+        return way[-1], odd
 
     for p, (i, j) in enumerate(parts.ends.tolist()):
         (a, odd_a), (b, odd_b) = root(i), root(j)

@@ -82,6 +82,7 @@ def read(given: Any) -> Links:
         if missing:
             raise InputError(f"constraints are a frame without the column {missing[0]!r}; i, j and link are wanted.")
         given = list(zip(*(given[column].to_numpy().tolist() for column in COLUMNS), strict=True))
+        return _links(*_answered(given, range(len(given)), "constraints"), "")
     if isinstance(given, np.ndarray):
         if given.ndim != 2 or given.shape[1] != 3:
             raise InputError(f"constraints are an array of shape {given.shape}; (m, 3) is wanted, rows of {WANTED}.")
@@ -111,24 +112,27 @@ def _from_csv(path: Path) -> Links:
         raise InputError(f"{path} is a folder; a csv with the columns i,j,link is wanted.") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read as csv ({error}).") from error
-    answered = [bool(row[2]) for row in rows]
-    if not all(answered):
-        warn(f"{answered.count(False)} pair(s) of {path} have no link and are left out.", ClusteringWarning)
-        rows = [row for row, has in zip(rows, answered, strict=True) if has]
-        lines = [line for line, has in zip(lines, answered, strict=True) if has]
-    return _links(rows, lines, str(path))
+    return _links(*_answered(rows, lines, str(path)), str(path))
+
+
+def _answered(rows: Sequence[Any], lines: Sequence[int], name: str) -> tuple[list[Any], list[int]]:
+    """Pairs of a table whose link was filled in, and their places: an empty cell is "", None or NaN."""
+    kept = [p for p, row in enumerate(rows) if str(row[2]).strip().lower() not in ("", "nan", "none", "<na>")]
+    if len(kept) < len(rows):
+        warn(f"{len(rows) - len(kept)} pair(s) of {name} have no link and are left out.", ClusteringWarning)
+    return [rows[p] for p in kept], [lines[p] for p in kept]
 
 
 def _links(rows: Sequence[Any], lines: Sequence[int], name: str) -> Links:
     ends, must = np.empty((len(rows), 2), np.int64), np.empty(len(rows), np.bool_)
     for p, row in enumerate(rows):
-        where = f"line {lines[p]} of {name}" if name else f"constraints[{p}]"
+        where = f"line {lines[p]} of {name}" if name else f"constraints[{lines[p]}]"
         if not (isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) and len(row) == 3):
             raise InputError(f"{where} is {row!r}; {WANTED} is wanted.")
         for q in (0, 1):
             ends[p, q] = _row(row[q], where)
         link = row[2]
-        if isinstance(link, float | np.floating) and link == int(link):
+        if isinstance(link, float | np.floating) and link in (1.0, -1.0):
             link = int(link)
         word = str(link).strip().lower()
         if isinstance(link, bool) or word not in WORDS:

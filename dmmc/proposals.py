@@ -100,6 +100,8 @@ def _restarted(fitted: MarginClusterer, dataset: Any, links: Links, count: int, 
         again = clone(fitted).set_params(random_state=int(rng.integers(2**31)), callbacks=None)
         weight = rng.exponential(size=dataset.n_rows)
         told = {"constraints": links} if isinstance(fitted, PairwiseMMC) else {}
+        if told and again.balance is None and links.must.all():
+            again.set_params(balance="auto")  # without a cannot-link there has to be a bound
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ClusteringWarning)
             found.append(again.fit(dataset, sample_weight=weight, **told).labels_)

@@ -217,3 +217,23 @@ def test_a_hundred_thousand_links_are_checked_and_closed() -> None:
     found = closed(links, 10)
     assert len(found.must.ends) >= np.count_nonzero(link == 1)
     assert np.ptp(truth[found.rows[found.must.ends]], axis=1).max() == 0
+
+
+def test_one_wrong_pair_among_many_of_two_clusters_is_found_and_named() -> None:
+    star = [(0, j, "must") for j in range(1, 8001)]
+    with pytest.raises(InputError, match=r"constraints\[8000\]"):
+        checked(read([*star, (17, 4000, "cannot")]), 10_000, 2)
+
+
+@pytest.mark.parametrize("empty", [None, float("nan"), ""])
+def test_pairs_of_a_frame_without_an_answer_are_left_out_and_counted(empty: Any) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"i": [0, 2, 4], "j": [1, 3, 5], "link": ["must", empty, "cannot"]})
+    with pytest.warns(ClusteringWarning, match=r"1 pair\(s\) of constraints have no link"):
+        assert plain(read(frame)) == [(0, 1, "must"), (4, 5, "cannot")]
+
+
+@pytest.mark.parametrize("link", [float("nan"), float("inf"), 0.5])
+def test_a_number_that_is_no_link_is_refused(link: float) -> None:
+    with pytest.raises(InputError, match=r"constraints\[0\]"):
+        read([(0, 1, link)])

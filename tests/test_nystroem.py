@@ -326,3 +326,22 @@ def test_more_components_than_rows_are_as_many_as_rows_with_a_warning() -> None:
 def test_too_many_components_are_refused_with_the_memory_they_need() -> None:
     with pytest.raises(dmmc.InputError, match=r"a kernel of 1000000 components .* needs about 320\d+ MB, and \d+ MB"):
         dmmc.fit(rows(), 2, features="nystroem", n_components=1_000_000)
+
+
+def test_a_kernel_that_overflows_is_refused_by_its_parameters() -> None:
+    with pytest.raises(
+        dmmc.InputError, match=r"the polynomial kernel with gamma=1e\+300, degree=3 and coef0=1 is so large"
+    ):
+        dmmc.fit(rows(), 2, features="nystroem", kernel="polynomial", gamma=1e300)
+
+
+@pytest.mark.parametrize("n_pairs", [1, 5])
+@pytest.mark.parametrize("make", [make_moons, make_circles])
+def test_a_few_true_pairs_do_no_harm_in_a_kernel(make: Any, n_pairs: int) -> None:
+    options = {"factor": 0.5} if make is make_circles else {}
+    X, y = make(1000, noise=0.05, random_state=0, **options)
+    ends = np.random.default_rng(0).integers(1000, size=(n_pairs, 2))
+    pairs = [(int(i), int(j), "must" if y[i] == y[j] else "cannot") for i, j in ends]
+    run = dmmc.fit(X, 2, features="nystroem", constraints=pairs)
+    assert run.choices["method"] == "pairwise"
+    assert error(run.labels, y) <= 0.01

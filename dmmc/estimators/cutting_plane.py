@@ -19,6 +19,7 @@ from dmmc.losses import LOSSES
 from dmmc.norms import FROBENIUS, Norm
 from dmmc.solvers.base import Callback
 from dmmc.solvers.cutting_plane import CuttingPlane
+from dmmc.solvers.prices import violated
 from dmmc.solvers.state import Problem, State
 
 Array = NDArray[Any]
@@ -198,6 +199,13 @@ class CuttingPlaneMMC(MarginClusterer):
         if best.reseeded:
             warn(f"a dying cluster was seeded again {best.reseeded} time(s).", ClusteringWarning)
         self._tell_of_bound(why, bool(best.best.price.any()))
+        shares = np.bincount(self.labels_, engine.dataset.weight, minlength=problem.n_clusters)
+        if self._counts().all() and violated(shares / shares.sum(), problem.lowest, problem.highest):
+            warn(
+                f"cluster sizes {self._counts().tolist()} are out of their bounds (min_size={self.min_size}, "
+                f"max_size={self.max_size}): too many rows are alike in {engine.dataset.name}.",
+                ClusteringWarning,
+            )
         self._tell_of_empty()
 
     def _norm(self) -> Norm:

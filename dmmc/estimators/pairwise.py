@@ -17,9 +17,11 @@ from dmmc.engine import Engine
 from dmmc.errors import InputError
 from dmmc.estimators.checks import ABOVE_0, choice, number
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
+from dmmc.estimators.fitting import BALANCE
 from dmmc.geometry import Geometry
-from dmmc.passes import Labelling
-from dmmc.solvers.base import Callback
+from dmmc.passes import ByScores, Labelling
+from dmmc.solvers.base import Callback, drive
+from dmmc.solvers.cutting_plane import CuttingPlane
 from dmmc.solvers.pair_losses import PairLosses, gathered
 from dmmc.solvers.state import Problem
 
@@ -42,7 +44,7 @@ class PairwiseMMC(CuttingPlaneMMC):
     ----------
     n_clusters : int, 2 to 100
     C : float or "auto"
-        Weight of the margin loss; "auto" is 30 for two clusters and 100 for more.
+        Weight of the margin loss; "auto" is 30 for two clusters, and 100 for more or with a kernel.
     C_pairs : float or "auto"
         Weight of the mean loss of must-links, and of that of cannot-links. "auto" grows with their number m: C times
         m / (m + 25), and 0.4 / n_clusters of that for more than two clusters, where it is at odds with the margins.
@@ -188,7 +190,21 @@ degree, coef0, landmarks, random_state, n_jobs, max_seconds, callbacks
         linked = start.by_links(engine.dataset, engine.run, geometry, k, pairs.rows, pairs.must, seed)
         if linked is not None and pairs.broken(linked) < CLEARLY * min(map(pairs.broken, starts)):
             return [linked, *starts[:-1]]
+        if k == 2:
+            searched = self._without_links(engine, geometry, seed, starts)
+            if pairs.broken(searched) <= min(map(pairs.broken, starts)):
+                return [searched, *starts[:-1]]
         return starts
+
+    def _without_links(self, engine: Engine, geometry: Geometry, seed: int, starts: list[Labelling]) -> Labelling:
+        """What CuttingPlaneMMC ends with: labels that change inside the cutting plane leave a bad start behind."""
+        problem = super()._problem(engine.dataset, geometry, seed)
+        problem = replace(problem, inside=True, balance=BALANCE if self.balance is None else problem.balance)
+        solver = CuttingPlane(problem, engine.run)
+        begun = solver.init(starts, engine.dataset.n_features)
+        state, _, _ = drive(solver, begun, max_iter=self.most_passes, max_seconds=self.max_seconds)
+        best = solver.best(state).best
+        return ByScores(geometry.raw(best.W, best.b, best.price), problem.wide)
 
     def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
         super()._search(engine, geometry, seed, began)

@@ -38,6 +38,8 @@ NARROWEST = 48.0
 without noise are much nearer to each other than the curve is wide."""
 ROWS_A_CENTRE = 10
 """The spacing is that of centres with at least so many rows each: of fewer it would be the noise between rows."""
+LARGEST = 1e76
+"""Kernel values whose roots are numbers of float32."""
 SAMPLE_NUMBERS = 20_000_000
 SAMPLE_ROWS = 20
 """Rows of the sample a landmark, as far as the numbers allow."""
@@ -83,7 +85,14 @@ class Nystroem:
     def at(cls, kernel: Kernel, points: Array, mean: Array, inverse: Array) -> Nystroem:
         """With these landmarks; `root` is the inverse square root of their own kernel values."""
         norms = (points**2).sum(axis=1)
-        values, vectors = np.linalg.eigh(kernel.of(points @ points.T, norms, norms))
+        with np.errstate(over="ignore"):
+            gram = kernel.of(points @ points.T, norms, norms)
+        if not np.abs(gram).max() < LARGEST:
+            raise InputError(
+                f"the {kernel.name} kernel with gamma={kernel.gamma:.3g}, degree={kernel.degree} and "
+                f"coef0={kernel.coef0:.3g} is so large that its features overflow; choose smaller ones."
+            )
+        values, vectors = np.linalg.eigh(gram)
         raised = np.maximum(values, FLOOR * max(float(values[-1]), np.finfo(float).tiny))
         return cls(kernel, points, mean, inverse, (vectors / np.sqrt(raised)) @ vectors.T)
 
