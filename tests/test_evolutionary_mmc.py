@@ -395,3 +395,24 @@ def test_the_command_line_fits_by_evolution(cli: Any, digits_store: Path, tmp_pa
     assert refused.code == 2
     assert "rank is 5000" in refused.stderr
     assert "evommc" in cli("methods").stdout
+
+
+@pytest.mark.parametrize("method", ["evommc", "fast-evommc"])
+def test_rows_that_are_alike_stay_together_and_no_cluster_is_empty(method: str) -> None:
+    run = dmmc.fit(np.vstack([np.zeros((30, 4)), np.eye(4)]), 2, method=method)
+    assert np.bincount(run.labels).tolist() == [30, 4]
+
+
+@pytest.mark.parametrize("regularization", [1e-16, 1e-60, 1e-300])
+def test_next_to_no_regularization_ends_with_a_fitness_that_can_be(regularization: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 6)) + 6 * rng.standard_normal((3, 6))[rng.integers(3, size=100)]
+    run = dmmc.fit(X, 4, method="evommc", regularization=regularization)
+    assert run.model.objective_ >= 0
+    assert np.isfinite(run.model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("sigma", [1e-200, 1e300])
+def test_a_width_that_no_number_holds_is_refused(sigma: float) -> None:
+    with pytest.raises(dmmc.InputError, match="choose a sigma nearer to 1"):
+        dmmc.fit(np.random.default_rng(0).standard_normal((50, 3)), 2, method="evommc", sigma=sigma)

@@ -501,3 +501,15 @@ def test_all_four_are_on_the_command_line(method: str, cli: Any, digits_store: P
     assert (parameters["C"], parameters["loss"]) == (20, METHODS[method])
     assert (out / "report.html").is_file()
     assert len(dmmc.load(out).intercept_) == 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 15])
+@pytest.mark.parametrize("loss", ["hinge", "ramp", "compact", "robust-compact"])
+def test_a_few_more_rows_of_one_cluster_do_not_move_the_border_through_it(loss: str, count: int) -> None:
+    rng = np.random.default_rng(0)
+    centres = 6 * rng.standard_normal((2, 5))
+    X = rng.standard_normal((400, 5)) + centres[rng.integers(2, size=400)]
+    model = dmmc.StochasticMMC(loss=loss, random_state=0).fit(X)
+    before = model.labels_
+    model.partial_fit(X[before == 0][:count])
+    assert np.mean(model.predict(X) == before) > 0.99

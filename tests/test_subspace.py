@@ -448,3 +448,13 @@ def test_the_command_line_fits_predicts_and_names_the_method(cli: Any, tmp_path:
     refused = cli(*ask[:-1], "schedule=slow", "--overwrite", cwd=tmp_path)
     assert refused.code == 2
     assert "'slow'" in refused.stderr
+
+
+def test_a_search_that_goes_on_outside_keeps_the_inner_products_that_its_norm_needs() -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((203, 6)) + 6 * rng.standard_normal((3, 6))[rng.integers(3, size=203)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dmmc.ClusteringWarning)
+            model = dmmc.SubspaceMMC(4, order="inside", random_state=0).fit(X)
+        np.testing.assert_array_equal(model.predict(X), model.labels_)

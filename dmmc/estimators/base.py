@@ -252,7 +252,10 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _check_features(self, X: Any, dataset: Rows) -> None:
         """Refuse rows that are not of the features that were fitted."""
         if hasattr(X, "columns") or (isinstance(X, np.ndarray) and hasattr(self, "feature_names_in_")):
-            validate_data(self, X, reset=False, skip_check_array=True)
+            try:
+                validate_data(self, X, reset=False, skip_check_array=True)
+            except ValueError as error:
+                raise InputError(str(error)) from error
         if dataset.n_features != self.n_features_in_:
             raise lazy.other_columns(dataset.n_features, self.n_features_in_, type(self).__name__, dataset.name)
         known = getattr(self, "feature_names_in_", None)

@@ -178,7 +178,13 @@ class EvolutionaryMMC(BinaryClusterer):
                 f"a kernel seen through {count} rows of {dataset.name} needs about {wanted / 1e6:.0f} MB, and "
                 f"{free / 1e6:.0f} MB are free: choose a smaller rank (method fast-evommc)."
             )
-        gamma = 1.0 / (self.sigma * self._extent) ** 2
+        width = float(self.sigma) * self._extent
+        if not 1e-150 < width < 1e150:
+            raise InputError(
+                f"sigma={self.sigma:g} makes the kernel {width:.3g} wide, whose square float64 cannot hold; "
+                "choose a sigma nearer to 1."
+            )
+        gamma = 1.0 / width**2
         kernel = Kernel(self.kernel, gamma, int(self.degree), float(self.coef0))
         mean, inverse = geometry.mean, geometry.norm / geometry.unit
 

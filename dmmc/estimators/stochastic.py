@@ -33,6 +33,8 @@ Array = NDArray[Any]
 
 STARTS, FEW = 8, 10_000
 """Restarts where there are at most so many rows."""
+WHOLE_BATCH = 20
+"""Rows of a stream that tell how large a cluster is at most."""
 METHODS = {"hinge": "mmc-sg", "ramp": "rmmc-sg", "compact": "cmmc-sg", "robust-compact": "rcmmc-sg"}
 
 
@@ -293,6 +295,10 @@ class StochasticMMC(BinaryClusterer):
         n, seen = engine.dataset.n_rows, before.total
         balance = BALANCE if isinstance(self.balance, str) else float(self.balance)
         lowest, highest = self._bounds(n)
+        if self.min_size * n < 2.0:  # not one whole row: so few say nothing of sizes
+            lowest = 0.0
+        if n < WHOLE_BATCH:
+            highest = 1.0
         problem = self._problem(batch, int(self.choices_["random_state"]), balance, lowest, highest, n)
         solver = Stochastic(replace(problem, fitting=0), engine.run)
         bias = float(self.intercept_[0] + self.coef_[0] @ joint.mean)

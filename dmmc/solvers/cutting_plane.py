@@ -277,10 +277,11 @@ class CuttingPlane:
 
     def _outwards(self, run: Run) -> Run:
         """Go on outside from the best point, with a working set of its own: its planes follow another rule."""
+        K, d = run.at.W.shape
         return run._replace(
             inside=False,
             at=run.best if np.isfinite(run.best.value) else run.at,
-            planes=Planes.empty(*run.at.W.shape),
+            planes=Planes.empty(K, d, by_row=self.problem.norm.by_row),
             opened=np.inf,
             waited=0,
             repriced=False,

@@ -188,9 +188,21 @@ def balanced(oracle: Oracle, W: Array, n_rows: int, total: float, limit: float) 
         if last < 0:  # only those that are not listed
             answers.append(Balanced(float(high[k]), n_rows, float(high[k])))
             continue
-        lowest, following = scores[order[last]], scores[order[min(last + 1, len(order) - 1)]]
-        answers.append(Balanced(float(lowest), int(rows[order[last]]) + 1, 0.5 * float(lowest + following)))
+        lowest = float(scores[order[last]])
+        middle = _middle(scores[order], reach, last, total)
+        answers.append(Balanced(lowest, int(rows[order[last]]) + 1, middle))
     return answers
+
+
+def _middle(falling: Array, reach: Array, last: int, total: float) -> float:
+    """Half way to the next lower score; to the next higher one where that splits no equal ones and balances better."""
+    at = float(falling[last])
+    above, upto = (int(np.searchsorted(-falling, -at, side)) for side in ("left", "right"))
+    lower = 0.5 * (at + float(falling[upto])) if upto < len(falling) else at
+    if last + 1 == upto or above == 0:
+        return lower
+    better = abs(2.0 * reach[above - 1] - total) < abs(2.0 * reach[upto - 1] - total)
+    return 0.5 * (at + float(falling[above - 1])) if better else lower
 
 
 # ---------------------------------------------------------------------------------------------- gains of flips (E12)

@@ -46,6 +46,7 @@ def whitening(gram: Array, total: float, ridge: float) -> tuple[Array, Array]:
     """
     values, Q = np.linalg.eigh(gram)
     values = np.maximum(values, 0.0)
+    ridge = max(ridge, 1e-12 * float(values[-1]))  # below this eigenvalues are rounding
     Q = Q * np.where(Q[np.abs(Q).argmax(axis=0), range(len(Q))] < 0, -1.0, 1.0)
     return np.ascontiguousarray(Q / np.sqrt((values + ridge) / total)), values
 
