@@ -22,6 +22,12 @@ PATIENCE_HELP = "how long in all to measure again where other programs were at w
 LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "zarr", "distributed")
 
 
+def status(key: str) -> int:
+    """A line of /proc/self/status, in bytes: VmRSS is what is resident, VmHWM the most that was."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(f"{key}:")).split()[1])
+
+
 @dataclass
 class Line:
     """A measured ratio and what is wanted of it."""

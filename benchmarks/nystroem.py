@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _report import Report, arguments, destination, headline
+from _report import Report, arguments, destination, headline, status
 from sklearn.datasets import make_circles, make_moons
 
 import dmmc
@@ -88,12 +88,6 @@ def resident(n: str) -> None:
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     fitted(X)
     print(json.dumps({"baseline": baseline, "peak": status("VmHWM"), "data": X.nbytes}))
-
-
-def status(key: str) -> int:
-    """A line of /proc/self/status, in bytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * int(next(line for line in lines if line.startswith(f"{key}:")).split()[1])
 
 
 def memory(report: Report, n: int) -> None:

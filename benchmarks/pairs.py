@@ -23,7 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from _report import Patience, Report, arguments, destination, headline
+from _report import Patience, Report, arguments, destination, headline, status
 
 MB = 1e6
 
@@ -163,14 +163,6 @@ def proposed(report: Report) -> None:
         report.measured.setdefault("proposed", {})[label] = {"proposed": a, "random": b}
         detail = f"{100 * a:.2f} / {100 * b:.2f} %"
         report.add(f"{label}, {count} pairs: error, proposed / random", a / b, detail, most=1.0)
-
-
-def status(key: str) -> float:
-    """A line of /proc/self/status, in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(key + ":"):
-            return 1024.0 * int(line.split()[1])
-    raise RuntimeError(f"no {key} in /proc/self/status")
 
 
 def fit_many(name: str, count: str) -> None:

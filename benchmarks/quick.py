@@ -28,7 +28,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-from _report import Patience, Report, arguments, destination, headline
+from _report import Patience, Report, arguments, destination, headline, status
 
 # What a benchmark imports would be in the figures of its children: they import for themselves.
 
@@ -179,14 +179,6 @@ def importing(report: Report, repeats: int) -> None:
 # ------------------------------------------------------------------------------------------------------------ memory
 
 
-def _status(key: str) -> float:
-    """A line of /proc/self/status, in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(key + ":"):
-            return 1024.0 * int(line.split()[1])
-    raise RuntimeError(f"no {key} in /proc/self/status")
-
-
 def resident(kind: str, small_path: str, path: str, n_clusters: str) -> None:
     """In a child: bytes resident after import and a small fit, and at the peak of a fit of what is at `path`."""
     import numpy as np
@@ -196,10 +188,10 @@ def resident(kind: str, small_path: str, path: str, n_clusters: str) -> None:
     k = int(n_clusters)
     source: Callable[[str], Any] = np.load if kind == "array" else str
     dmmc.fit(source(small_path), k)
-    baseline = _status("VmRSS")
+    baseline = status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     run = dmmc.fit(source(path), k)
-    print(json.dumps({"baseline": baseline, "peak": _status("VmHWM"), "rows": len(run.labels)}))
+    print(json.dumps({"baseline": baseline, "peak": status("VmHWM"), "rows": len(run.labels)}))
 
 
 def memory(report: Report) -> None:

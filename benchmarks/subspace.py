@@ -255,7 +255,8 @@ import dmmc, numpy, scipy.sparse, sklearn.cluster
 from dmmc import datasets
 warnings.simplefilter("ignore")
 sys.path.insert(0, sys.argv[1])
-from subspace import load, status
+from _report import status
+from subspace import load
 rng = numpy.random.default_rng(0)
 tiny = rng.standard_normal((200, 8)) + 4 * rng.standard_normal((4, 8))[numpy.arange(200) % 4]
 sparse = sys.argv[3] != "small"
@@ -267,12 +268,6 @@ data = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sparse else X.nbyte
 dmmc.fit(X, 4, method=sys.argv[2])
 print(baseline, status("VmHWM"), data)
 """
-
-
-def status(what: str) -> int:
-    """Bytes of this process, as the system counts them."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(what))
 
 
 def child(method: str, small: bool) -> dict[str, int]:

@@ -101,7 +101,7 @@ class Featured(LinearClusterer):
             self._phase(phase)
             return make() if self._keeper is None else self._keeper.remember(geometry.fingerprint, phase, make)
 
-        rows, labels = None, None
+        rows = None
         if starts or self.features not in ("raw", "nystroem"):
             features = "raw" if kernel else self.features
             ask = Ask(features, self.n_clusters, self.n_neighbors, seed, count_jobs(self.n_jobs), starts)
@@ -109,8 +109,8 @@ class Featured(LinearClusterer):
             self.map_, self._notes, rows = built.row_map, built.notes, built.rows
             if starts:
                 joined = remember("join", lambda: self._joined(engine, built, seed))
-                labels, self.merge_tree_ = joined["labels"], joined["tree"]
-                engine.use(engine.dataset.with_columns(given=labels))
+                self.merge_tree_ = joined["tree"]
+                engine.use(engine.dataset.with_columns(given=joined["labels"]))
         if kernel:
             self.map_ = self._kernel_map(engine.dataset, geometry, seed, remember)
         if self.map_ is None:
