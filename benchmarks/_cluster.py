@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import dask
+import data_sets
 import numpy as np
 import zarr
 from distributed import Client, LocalCluster
 from numpy.typing import NDArray
 
 import dmmc
-from dmmc import datasets
-from dmmc.engine.cluster import UNWATCHED
+from dmmc.engine.dask_client import UNWATCHED
 
 Array = NDArray[Any]
 Part = Callable[[int, int], Array]
@@ -73,7 +73,7 @@ def copies(X: Array) -> Part:
 
 def load_bytes(small: bool) -> tuple[str, Array, Array]:
     """MNIST, or for small runs the digits of scikit-learn: what to call it, its bytes, its classes."""
-    X, y = datasets.load("digits" if small else "mnist")
+    X, y = data_sets.load("digits" if small else "mnist")
     return "digits" if small else "MNIST", np.ascontiguousarray(X, np.uint8), y
 
 

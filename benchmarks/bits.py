@@ -1,4 +1,4 @@
-"""Labels, bit for bit, of every method on digits and of cpmmc on MNIST: recorded with one commit, compared with another.
+"""Labels, bit for bit, of every method on digits and of cpmmc on MNIST: recorded by one commit, compared by another.
 
     python benchmarks/bits.py --write before.json --keep before/   # hashes, models and checkpoints of this commit
     python benchmarks/bits.py --compare before.json --keep before/ # does this commit give, load and resume the same?
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +85,8 @@ def write_kept(case: dict[str, Any], run: Any, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     run.save(folder / "model")
-    try:
+    with suppress(Stop):
         dmmc.fit(**case, out=folder / "stopped", callbacks=stop_after(2))
-    except Stop:
-        pass
 
 
 def read_kept(case: dict[str, Any], folder: Path) -> dict[str, str]:

@@ -25,11 +25,11 @@ from itertools import combinations
 from statistics import mean, median
 from typing import Any
 
+import data_sets
 import numpy as np
 from _report import Patience, Report, arguments, destination, headline
 
 import dmmc
-from dmmc import datasets
 
 RESTARTS = 30
 PAPER_SECONDS = {(1, 2): 274.60, (1, 7): 304.00}
@@ -37,7 +37,7 @@ PAPER_SECONDS = {(1, 2): 274.60, (1, 7): 304.00}
 
 def pair(name: str, one: int, other: int) -> tuple[Any, Any]:
     """Rows and classes of two digits."""
-    X, y = datasets.load(name)
+    X, y = data_sets.load(name)
     chosen = (y == one) | (y == other)
     return np.ascontiguousarray(X[chosen]), y[chosen]
 

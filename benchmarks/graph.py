@@ -48,11 +48,10 @@ CHILD_TIMEOUT = 1200
 
 def load(name: str, small: bool) -> tuple[Any, Any]:
     """A data set; the digits of scikit-learn, as bytes, stand for each of them in small runs."""
+    import data_sets
     import numpy as np
 
-    from dmmc import datasets
-
-    X, y = datasets.load("digits" if small or name == "digits" else name)
+    X, y = data_sets.load("digits" if small or name == "digits" else name)
     return (np.ascontiguousarray(X, np.uint8) if small or name == "digits" else X), y
 
 
@@ -125,15 +124,15 @@ def mnist(report: Report, seeds: int) -> None:
 
 def pairs(report: Report) -> None:
     """All pairs of digits, two clusters each."""
+    import data_sets
     import numpy as np
 
     import dmmc
-    from dmmc import datasets
 
     X, y = load("mnist", report.small)
     errors = {}
     for a, b in SMALL_PAIRS if report.small else combinations(range(10), 2):
-        rows, classes = datasets.pair(X, y, a, b)
+        rows, classes = data_sets.pair(X, y, a, b)
         run = fit(np.ascontiguousarray(rows), 2, 0)
         errors[f"{a}-{b}"] = 100 * dmmc.score(run.labels, classes)["purity_error"]
     report.measured["pairs"] = errors
@@ -148,11 +147,11 @@ def pairs(report: Report) -> None:
 
 def others(report: Report, seeds: int) -> None:
     """Features of a network, a satellite's pixels, small digits."""
+    import data_sets
     import numpy as np
     from sklearn.cluster import KMeans
 
     import dmmc
-    from dmmc import datasets
 
     X, y = load("cifar10_cnn", report.small)
     found = scored(X, y, 10, seeds)
@@ -167,7 +166,7 @@ def others(report: Report, seeds: int) -> None:
     report.add("cifar10_cnn: lowest accuracy", min(accuracies), told, least=plain)
 
     X, y = load("satellite", report.small)
-    X, y = datasets.pair(X, y, *((8, 9) if report.small else (1, 2)))
+    X, y = data_sets.pair(X, y, *((8, 9) if report.small else (1, 2)))
     found = scored(X, y, 2, seeds)
     report.measured["others"]["satellite"] = found
     error = 100 * mean(fit["purity_error"] for fit in found)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import data_sets
 import numpy as np
 from _report import Patience, Report, arguments, destination, headline, side_by_side
 from numba import njit
@@ -21,12 +22,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from dmmc import datasets, fit, kernels
-from dmmc.data import Block, Csr, open_dataset
+from dmmc import fit, kernels
+from dmmc.data.blocks import Block, Csr
+from dmmc.data.open import open_dataset
 from dmmc.engine import Local
 from dmmc.errors import InputError
 from dmmc.kernels import OWN, Sums
-from dmmc.losses import LOSSES
+from dmmc.model.losses import LOSSES
 
 Array = NDArray[Any]
 Work = dict[str, Callable[[], Any]]
@@ -49,7 +51,7 @@ def read(numbers: Any) -> Any:
 def share_inside(small: bool) -> tuple[float, str]:
     """Share of the rows inside the margin at the end of a fit of MNIST, and where it is from."""
     try:
-        X, _ = datasets.load("mnist")
+        X, _ = data_sets.load("mnist")
     except InputError:
         return USUAL_SHARE, "assumed: no MNIST at hand"
     rows = X[:: 70 if small else 7]
@@ -185,8 +187,8 @@ def random_csr(n: int, d: int, density: float) -> Any:
 def real_csr(report: Report, share: float, rounds: int) -> None:
     """MNIST (19 %) and newsgroups (0.7 %, its rows repeated to leave the cache), where they are at hand."""
     try:
-        digits, _ = datasets.load("mnist")
-        words, _ = datasets.load("newsgroups_rec")
+        digits, _ = data_sets.load("mnist")
+        words, _ = data_sets.load("newsgroups_rec")
     except InputError as missing:
         print(missing)
         return

@@ -28,7 +28,7 @@ from _report import Report, arguments, destination, headline, status
 from sklearn.datasets import make_circles, make_moons
 
 import dmmc
-from dmmc.data import ONE_BLOCK
+from dmmc.data.blocks import ONE_BLOCK
 
 COMPONENTS = 200
 MB = 1e6

@@ -55,9 +55,9 @@ def on_workers(path: str, limit: int, max_iter: int) -> dict[str, Any]:
     from _cluster import local_client
 
     from dmmc import ClusteringWarning, CuttingPlaneMMC
-    from dmmc.engine.cluster import connect
+    from dmmc.data.open import open_rows
+    from dmmc.engine.dask_client import connect
     from dmmc.engine.distributed import Distributed
-    from dmmc.stored import open_rows
 
     with local_client(WORKERS, limit) as client, connect(client) as cluster:
         before = client.run(os.getpid)

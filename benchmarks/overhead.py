@@ -28,9 +28,10 @@ import numpy as np
 from _cluster import Fitted, copies, fitted, load_bytes, local_client, write_store
 from _report import Patience, Report, arguments, destination, headline
 
-from dmmc.data import Block, Dataset
+from dmmc.data.blocks import Block
+from dmmc.data.dataset import Dataset
 from dmmc.engine import Engine, Local
-from dmmc.engine.cluster import connect
+from dmmc.engine.dask_client import connect
 from dmmc.engine.distributed import Distributed
 
 WANTED_MS = {10: 30.0, 100: 30.0, 1000: 50.0}

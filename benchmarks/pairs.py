@@ -57,11 +57,10 @@ def error(X: Any, y: Any, k: int, pairs: Any, seed: int, **options: Any) -> floa
 
 def classes(name: str, chosen: tuple[int, ...]) -> tuple[Any, Any]:
     """Rows of some classes."""
+    import data_sets
     import numpy as np
 
-    from dmmc import datasets
-
-    X, y = datasets.load(name)
+    X, y = data_sets.load(name)
     of = np.isin(y, chosen)
     return X[of], y[of]
 
@@ -167,10 +166,11 @@ def proposed(report: Report) -> None:
 
 def fit_many(name: str, count: str) -> None:
     """In a child: seconds, bytes and accuracy of fits of ten clusters without and with many pairs."""
-    import dmmc
-    from dmmc import datasets
+    import data_sets
 
-    X, y = datasets.load(name)
+    import dmmc
+
+    X, y = data_sets.load(name)
     pairs = drawn(y, int(count), 0)
     few = pairs[(pairs[:, :2] < 1500).all(axis=1)]
     fitted(X[:1500], 10, few, 0)

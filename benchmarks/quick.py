@@ -56,11 +56,10 @@ def child(function: str, *args: object, **environment: str) -> Any:
 
 def load(name: str, small: bool) -> tuple[Any, Any]:
     """Bytes and classes: a data set, or for small runs the digits of scikit-learn."""
+    import data_sets
     import numpy as np
 
-    from dmmc import datasets
-
-    X, y = datasets.load("digits" if small else name)
+    X, y = data_sets.load("digits" if small else name)
     return np.ascontiguousarray(X, np.uint8), y
 
 
@@ -162,7 +161,7 @@ def start(report: Report) -> None:
 def importing(report: Report, repeats: int) -> None:
     """`import dmmc` (which imports the rest when it is used) and all that a fit imports, against scikit-learn."""
     code = "import time; began = time.perf_counter(); import {}; print(time.perf_counter() - began)"
-    modules = {"dmmc": "dmmc", "dmmc.fit": "dmmc.api", "sklearn.cluster": "sklearn.cluster"}
+    modules = {"dmmc": "dmmc", "dmmc.fit": "dmmc.app.api", "sklearn.cluster": "sklearn.cluster"}
     least = dict.fromkeys(modules, math.inf)
     for _ in range(repeats):
         for name, module in modules.items():

@@ -63,15 +63,15 @@ def timed(do: Callable[[], Any], clock: Callable[[], float] = time.perf_counter)
 
 def pairs(report: Report, seeds: int) -> None:
     """Errors beside those of cutting planes."""
-    from dmmc import datasets
+    import data_sets
 
-    X, y = datasets.load("digits")
+    X, y = data_sets.load("digits")
     names = SMALL_PAIRS if report.small else list(combinations(range(10), 2))
-    digits = {f"{a}-{b}": datasets.pair(X, y, a, b) for a, b in names}
-    others = {"wine 0-1": datasets.pair(*datasets.load("wine"), 0, 1)}
+    digits = {f"{a}-{b}": data_sets.pair(X, y, a, b) for a, b in names}
+    others = {"wine 0-1": data_sets.pair(*data_sets.load("wine"), 0, 1)}
     if not report.small:
-        others["letter A-B"] = datasets.pair(*datasets.load("letter"), "A", "B")
-        others["satellite 1-2"] = datasets.pair(*datasets.load("satellite"), 1, 2)
+        others["letter A-B"] = data_sets.pair(*data_sets.load("letter"), "A", "B")
+        others["satellite 1-2"] = data_sets.pair(*data_sets.load("satellite"), 1, 2)
     ways: dict[str, dict[str, Any]] = {method: {"method": method} for method in ("cpmmc", *METHODS)}
     ways["mmc-sg, published step"] = {"method": "mmc-sg", "step": "paper"}
     ways["rmmc-sg by CCCP"] = {"method": "rmmc-sg", "ramp": "cccp"}
@@ -104,15 +104,14 @@ def pairs(report: Report, seeds: int) -> None:
 
 def cifar(report: Report, seeds: int) -> None:
     """Seconds on a pair of classes; all rows beside KMeans."""
+    import data_sets
     import numpy as np
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
-    from dmmc import datasets
-
-    X, y = datasets.load("digits" if report.small else "cifar10_cnn")
+    X, y = data_sets.load("digits" if report.small else "cifar10_cnn")
     X = np.ascontiguousarray(X, np.uint8)
-    P, q = datasets.pair(X, y, 3, 5)
+    P, q = data_sets.pair(X, y, 3, 5)
     found: dict[str, Any] = {"rows": len(P), "pair": {}, "all": []}
     for method in METHODS:
         fit(P[:300], method=method)
@@ -170,10 +169,10 @@ def by_the_loss(X: Any, y: Any, method: str) -> Any:
     """Labels of a search whose geometry is the inliers', all rows with weight 1."""
     import numpy as np
 
-    from dmmc.data import open_dataset
+    from dmmc.data.open import open_dataset
     from dmmc.engine import Local
     from dmmc.estimators import StochasticMMC
-    from dmmc.geometry import Geometry
+    from dmmc.model.geometry import Geometry
 
     inside = X[:INLIERS]
     centre = inside.mean(axis=0)
@@ -217,13 +216,13 @@ def outliers(report: Report, seeds: int) -> None:
 
 def tree(report: Report, seeds: int) -> None:
     """Ten clusters by splitting."""
+    import data_sets
     import numpy as np
     from sklearn.cluster import KMeans
 
     import dmmc
-    from dmmc import datasets
 
-    X, y = datasets.load("digits")
+    X, y = data_sets.load("digits")
     found: dict[str, list[float]] = {"k-means": [], "cpmmc": [], **{method: [] for method in METHODS}}
     clusters: dict[str, int] = {}
     for seed in range(seeds):

@@ -79,14 +79,14 @@ def small_set(seed: int, k: int) -> tuple[Any, Any]:
 
 def fixed_labels(X: Any, y: Any, k: int, C: float = 20.0, beta: float = 0.03) -> float:
     """Our solver up to where labels would be taken again."""
-    from dmmc.data import open_dataset
+    from dmmc.data.open import open_dataset
     from dmmc.engine import Local
-    from dmmc.geometry import measure
-    from dmmc.losses import LOSSES
-    from dmmc.norms import TRACE_NORM
-    from dmmc.passes import Given
+    from dmmc.master.norms import TRACE_NORM
+    from dmmc.model.geometry import measure
+    from dmmc.model.losses import LOSSES
+    from dmmc.model.passes import Given
     from dmmc.solvers.cutting_plane import CuttingPlane
-    from dmmc.solvers.state import Problem
+    from dmmc.solvers.cutting_plane_state import Problem
 
     with Local(open_dataset(X).with_columns(given=y), 1) as engine:
         geometry, _ = measure(engine.dataset, engine.rows, "none")
@@ -195,11 +195,10 @@ def subspace(report: Report, seeds: int) -> None:
 
 def load(small: bool) -> tuple[Any, Any]:
     """The newsgroups; the digits of scikit-learn, as bytes, in small runs."""
+    import data_sets
     import numpy as np
 
-    from dmmc import datasets
-
-    X, y = datasets.load("digits" if small else "newsgroups_rec")
+    X, y = data_sets.load("digits" if small else "newsgroups_rec")
     return (X[:600].astype(np.uint8), y[:600]) if small else (X, y)
 
 

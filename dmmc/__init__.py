@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, InputError
 
 if TYPE_CHECKING:
-    from dmmc.api import fit, load
+    from dmmc.app.api import fit, load
+    from dmmc.app.propose_pairs import propose_pairs
     from dmmc.estimators import CuttingPlaneMMC, EvolutionaryMMC, PairwiseMMC, StochasticMMC, SubspaceMMC
-    from dmmc.metrics import score
-    from dmmc.proposals import propose_pairs
+    from dmmc.results.metrics import score
 
 __version__ = "0.1.0.dev0"
 
@@ -39,15 +39,15 @@ __all__ = [
 
 # public name -> the module that is imported when the name is first used
 _LAZY = {
-    "fit": "dmmc.api",
-    "load": "dmmc.api",
-    "propose_pairs": "dmmc.proposals",
+    "fit": "dmmc.app.api",
+    "load": "dmmc.app.api",
+    "propose_pairs": "dmmc.app.propose_pairs",
     "CuttingPlaneMMC": "dmmc.estimators",
     "PairwiseMMC": "dmmc.estimators",
     "EvolutionaryMMC": "dmmc.estimators",
     "StochasticMMC": "dmmc.estimators",
     "SubspaceMMC": "dmmc.estimators",
-    "score": "dmmc.metrics",
+    "score": "dmmc.results.metrics",
 }
 
 

@@ -1,6 +1,6 @@
 """`python -m dmmc` is the command line."""
 
-from dmmc.cli import main
+from dmmc.app.cli import main
 
 if __name__ == "__main__":
     main()

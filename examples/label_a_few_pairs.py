@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import dmmc
-from dmmc.constraints import write
+from dmmc.pairs.io import write
 
 
 def two_digits() -> tuple[np.ndarray, np.ndarray]:

@@ -12,10 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+import data_sets
 import numpy as np
 import pytest
-
-from dmmc import datasets
 
 REPO = Path(__file__).resolve().parents[1]
 
@@ -30,7 +29,7 @@ def skip(what: str, why: str) -> NoReturn:
 
 @cache
 def _load(name: str) -> tuple[Any, Any]:
-    return datasets.load(name)
+    return data_sets.load(name)
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +47,7 @@ def skip_fixture() -> Callable[[str, str], NoReturn]:
 @pytest.fixture
 def data_folder() -> Path:
     """The folder with the data files; without one the test is skipped."""
-    folder = datasets.folder()
+    folder = data_sets.folder()
     if folder is None:
         skip("data", "DMMC_DATA is not set and there is no ../shared/data beside the checkout")
     if not folder.is_dir():
@@ -61,7 +60,7 @@ def load(request: pytest.FixtureRequest) -> Callable[[str], tuple[Any, Any]]:
     """``load("mnist") -> (X, y)``, copies of a data set; a test whose file is not there is skipped."""
 
     def copies(name: str) -> tuple[Any, Any]:
-        if name in datasets.FILES:
+        if name in data_sets.FILES:
             folder = request.getfixturevalue("data_folder")
             if not (folder / f"{name}.npz").is_file():
                 skip("data", f"there is no file {folder / name}.npz")
@@ -73,12 +72,12 @@ def load(request: pytest.FixtureRequest) -> Callable[[str], tuple[Any, Any]]:
 
 # ------------------------------------------------------------------------------------------- the command line
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(datasets.__file__).parents[1])}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPO)}
 DMMC = [sys.executable, "-m", "dmmc"]
 
 SERVER = """
 import json, os, sys, traceback
-import dmmc.api, dmmc.cli, dmmc.convert, sklearn.cluster, zarr
+import dmmc.app.api, dmmc.app.cli, dmmc.convert, sklearn.cluster, zarr
 
 for line in sys.stdin:
     job = json.loads(line)
@@ -89,7 +88,7 @@ for line in sys.stdin:
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
         code = 1
         try:
-            dmmc.cli.main(job["arguments"])
+            dmmc.app.cli.main(job["arguments"])
         except SystemExit as end:
             code = end.code
         except BaseException:

@@ -26,9 +26,9 @@ from dmmc.convert.reading import (
     rows_at_once,
     rows_of_columns,
 )
-from dmmc.data import Csr
+from dmmc.data.blocks import Csr
+from dmmc.data.readers.numbers import as_numbers, check_shape, memory_dtype
 from dmmc.errors import InputError
-from dmmc.sources.numbers import as_numbers, check_shape, memory_dtype
 
 ZIP_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError, KeyError)
 """What zipfile raises over a damaged file."""

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dmmc.convert.arrays import check_csr, csr_bands, csr_piece
 from dmmc.convert.reading import Piece, Reader, damage_named, optional, rows_at_once
+from dmmc.data.readers.numbers import as_numbers, check_shape, memory_dtype
 from dmmc.errors import InputError
-from dmmc.sources.numbers import as_numbers, check_shape, memory_dtype
 
 DAMAGE = (OSError, KeyError, RuntimeError, ValueError, TypeError)
 """What h5py raises over a damaged file."""

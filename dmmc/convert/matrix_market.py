@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dmmc.convert import digits
 from dmmc.convert.reading import Bytes, Lines, Piece, Reader, decoded, removed, text_blocks
-from dmmc.data import Csr
+from dmmc.data.blocks import Csr
 from dmmc.errors import InputError
 
 BAND = 2**19

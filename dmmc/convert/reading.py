@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.data import MIB, Csr
+from dmmc.data.blocks import MIB, Csr
 from dmmc.errors import InputError
 
 PIECE_BYTES = 4 * MIB

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dmmc.convert import digits
 from dmmc.convert.reading import Bytes, Lines, Piece, Reader, decoded, text_blocks
-from dmmc.data import Csr
+from dmmc.data.blocks import Csr
 from dmmc.errors import InputError
 
 SPACES = bytes.maketrans(b"\t\r\v\f", b"    ")

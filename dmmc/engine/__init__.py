@@ -10,6 +10,6 @@
 """
 
 from dmmc.engine.local import Local, count_jobs
-from dmmc.engine.sums import Engine, add
+from dmmc.engine.tree_sum import Engine, add
 
 __all__ = ["Engine", "Local", "add", "count_jobs"]

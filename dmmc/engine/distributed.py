@@ -17,15 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.data import MIB, Block, Dataset, Rows, Stored, holders, joined, picked
-from dmmc.engine import shelf
-from dmmc.engine.cluster import Cluster, Outcome, Worker
-from dmmc.engine.homes import Homes, budget, check_room
-from dmmc.engine.orders import Order, Reply, Sink, Span, Supply
-from dmmc.engine.sums import Params, Stats, Sum
+from dmmc.data.blocks import MIB, Block
+from dmmc.data.dataset import Dataset, Rows, Stored, holders, joined, picked
+from dmmc.data.readers.numbers import row_words
+from dmmc.engine import block_cache
+from dmmc.engine.dask_client import Cluster, Outcome, Worker
+from dmmc.engine.messages import Order, Reply, Sink, Span, Supply
+from dmmc.engine.placement import Homes, budget, check_room
+from dmmc.engine.tree_sum import Params, Stats, Sum
 from dmmc.engine.worker import carry_out
 from dmmc.errors import ClusterLost, InputError
-from dmmc.sources.numbers import row_words
 
 Array = NDArray[Any]
 
@@ -399,7 +400,7 @@ class Distributed:
 
     def close(self) -> None:
         """Let the workers forget the rows."""
-        self._cluster.everywhere(shelf.clear, self._session)
+        self._cluster.everywhere(block_cache.clear, self._session)
 
     def __enter__(self) -> Distributed:
         return self

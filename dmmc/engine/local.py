@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral
 
-from dmmc.data import Block, Dataset, Rows
-from dmmc.engine.sums import Params, Stats, Sum
+from dmmc.data.blocks import Block
+from dmmc.data.dataset import Dataset, Rows
+from dmmc.engine.tree_sum import Params, Stats, Sum
 from dmmc.errors import InputError
 
 

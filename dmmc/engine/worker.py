@@ -18,13 +18,13 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
-from dmmc.data import Block, Csr
-from dmmc.engine.cluster import here
-from dmmc.engine.orders import Array, Order, Reply, Span, Supply
-from dmmc.engine.shelf import Shelf, shelf_of
-from dmmc.engine.sums import Sum
+from dmmc.data.blocks import Block, Csr
+from dmmc.data.readers.numbers import row_words
+from dmmc.engine.block_cache import Shelf, shelf_of
+from dmmc.engine.dask_client import here
+from dmmc.engine.messages import Array, Order, Reply, Span, Supply
+from dmmc.engine.tree_sum import Sum
 from dmmc.errors import InputError
-from dmmc.sources.numbers import row_words
 
 LONGEST = 2000
 """Characters of an error that travel back."""

@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dmmc import passes
-from dmmc.data import Dataset, Rows, open_dataset
+from dmmc.data.dataset import Dataset, Rows
+from dmmc.data.open import open_dataset
+from dmmc.data.readers.numbers import is_dask_array
 from dmmc.engine import Local
 from dmmc.errors import InputError
-from dmmc.estimators import lazy, remote
+from dmmc.estimators import predict_cluster, predict_dask
 from dmmc.features import maps
 from dmmc.features.maps import Decision, Map
-from dmmc.label_files import read_labels, write_arrays
-from dmmc.passes import Hyperplanes, Tree
-from dmmc.sources.numbers import is_dask_array
+from dmmc.model import passes
+from dmmc.model.passes import Hyperplanes, Tree
+from dmmc.results.label_arrays import read_labels, write_arrays
 
 Array = NDArray[Any]
 
@@ -173,7 +174,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if scheduler is not None or workers is not None:
             return self._predict_on_cluster(X, component, out, scheduler, workers, security)
         if is_dask_array(X):
-            labels = lazy.predict(X, self.decision(), self.n_features_in_, type(self).__name__)
+            labels = predict_dask.predict(X, self.decision(), self.n_features_in_, type(self).__name__)
             labels = labels if out is None else labels.compute()
         else:
             labels = np.concatenate([passes.largest(f).astype(np.int32) for f in self._decisions(X, component)])
@@ -216,10 +217,13 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         if scheduler is not None or workers is not None:
-            with remote.rows_on_cluster(X, component, self.n_jobs, scheduler, workers, security) as (rows, cluster):
+            with predict_cluster.rows_on_cluster(X, component, self.n_jobs, scheduler, workers, security) as (
+                rows,
+                cluster,
+            ):
                 if not isinstance(rows, Dataset):
                     self._check_features(X, rows)
-                    remote.write(rows, cluster, self.decision(), paths)
+                    predict_cluster.write(rows, cluster, self.decision(), paths)
                     return rows.n_rows
                 X, component = rows, None
         f = np.concatenate(list(self._decisions(X, component)))
@@ -233,7 +237,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Scores: (n,) for two clusters, where f >= 0 is label 1, else (n, n_clusters)."""
         check_is_fitted(self)
         if is_dask_array(X):
-            return lazy.decision_function(X, self.decision(), self.n_features_in_, type(self).__name__)
+            return predict_dask.decision_function(X, self.decision(), self.n_features_in_, type(self).__name__)
         f = np.concatenate(list(self._decisions(X, component)))
         return f[:, 0] if f.shape[1] == 1 else f
 
@@ -257,7 +261,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             except ValueError as error:
                 raise InputError(str(error)) from error
         if dataset.n_features != self.n_features_in_:
-            raise lazy.other_columns(dataset.n_features, self.n_features_in_, type(self).__name__, dataset.name)
+            raise predict_dask.other_columns(dataset.n_features, self.n_features_in_, type(self).__name__, dataset.name)
         known = getattr(self, "feature_names_in_", None)
         if known is not None and dataset.feature_names is not None:
             for column, (wanted, given) in enumerate(zip(known, dataset.feature_names, strict=True)):

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from dmmc.engine import Engine
 from dmmc.estimators.fitting import MarginClusterer
-from dmmc.estimators.tree import Growth, Search
-from dmmc.geometry import Geometry
-from dmmc.passes import Hyperplanes, Tree
+from dmmc.model.geometry import Geometry
+from dmmc.model.passes import Hyperplanes, Tree
+from dmmc.solvers.tree import Growth, Search
 
 
 class BinaryClusterer(MarginClusterer):

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dmmc import start
-from dmmc.data import Rows
+from dmmc.data.dataset import Rows
 from dmmc.engine import Engine
 from dmmc.errors import ClusteringWarning, warn
-from dmmc.estimators.checks import ABOVE_0, choice, number
 from dmmc.estimators.fitting import MarginClusterer
-from dmmc.geometry import Geometry
-from dmmc.losses import LOSSES
-from dmmc.norms import FROBENIUS, Norm
-from dmmc.solvers.base import Callback
+from dmmc.estimators.parameters import ABOVE_0, choice, number
+from dmmc.master.norms import FROBENIUS, Norm
+from dmmc.model.geometry import Geometry
+from dmmc.model.losses import LOSSES
+from dmmc.solvers import starts
+from dmmc.solvers.count_bounds import violated
 from dmmc.solvers.cutting_plane import CuttingPlane
-from dmmc.solvers.prices import violated
-from dmmc.solvers.state import Problem, State
+from dmmc.solvers.cutting_plane_state import Problem, State
+from dmmc.solvers.driver import Callback
 
 Array = NDArray[Any]
 
@@ -161,7 +161,7 @@ class CuttingPlaneMMC(MarginClusterer):
             lowest=lowest,
             highest=highest,
             geometry=geometry,
-            sample=lambda: geometry.apply(dataset.take(start.sample_rows(dataset, k, seed))),
+            sample=lambda: geometry.apply(dataset.take(starts.sample_rows(dataset, k, seed))),
             table=LOSSES["hinge"].table,
             wide=k > 2 or self._starts() > 1,
             guarded=k > 2 and self.max_size is None and 0 < self.min_size < WISH,

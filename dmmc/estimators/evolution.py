@@ -10,26 +10,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dmmc import start
-from dmmc.data import MIB, Rows
+from dmmc.data.blocks import MIB
+from dmmc.data.dataset import Rows
 from dmmc.engine import Engine
 from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.estimators.binary import BinaryClusterer
-from dmmc.estimators.checks import ABOVE_0, choice, number
 from dmmc.estimators.fitting import BALANCE
-from dmmc.estimators.mapped import mapped
-from dmmc.estimators.tree import Found, Search
+from dmmc.estimators.parameters import ABOVE_0, choice, number
 from dmmc.features import maps
 from dmmc.features.build import Remember
-from dmmc.features.extent import extent
 from dmmc.features.graph import free_memory
+from dmmc.features.kernel_width import extent
+from dmmc.features.mapped_rows import mapped
 from dmmc.features.nystroem import FLOOR, Kernel, Nystroem
-from dmmc.geometry import Geometry
-from dmmc.passes import Hyperplanes
-from dmmc.solvers import signs
-from dmmc.solvers.base import Callback
+from dmmc.model.geometry import Geometry
+from dmmc.model.passes import Hyperplanes
+from dmmc.solvers import sign_sums, starts
+from dmmc.solvers.driver import Callback
 from dmmc.solvers.evolution import LEADING, Evolution, Problem
-from dmmc.solvers.published import Published
+from dmmc.solvers.evolution_published import Published
+from dmmc.solvers.tree import Found, Search
 from dmmc.solvers.whitening import Whitened
 
 Array = NDArray[Any]
@@ -285,7 +285,7 @@ class EvolutionaryMMC(BinaryClusterer):
         )
 
         def found(p: Array, ended: str) -> Found:
-            at = signs.balanced(psi, p[None], problem.n_rows, total, limit)[0].middle
+            at = sign_sums.balanced(psi, p[None], problem.n_rows, total, limit)[0].middle
             W, none = (psi.M @ p)[None], np.zeros(1)
             # a threshold that keeps the balance is part of the model; one that keeps a bound on sizes is its price
             b, price = (none, np.array([-at])) if by_size < by_balance else (np.array([-at]), none)
@@ -297,7 +297,7 @@ class EvolutionaryMMC(BinaryClusterer):
 
         def begin() -> Any:
             many = self._starts() * problem.population if self._init in ("random", "k-means") else 1
-            each = start.labellings(self._init, dataset, engine.run, geometry, 2, many, seed)
+            each = starts.labellings(self._init, dataset, engine.run, geometry, 2, many, seed)
             runs = [each[first :: self._starts()] for first in range(min(self._starts(), many))]
             return solver.init(runs, random=self._init == "random")
 

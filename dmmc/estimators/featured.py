@@ -11,19 +11,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from dmmc import start
-from dmmc.data import Dataset, Rows, Stored, open_dataset
+from dmmc.data.dataset import Dataset, Rows, Stored
+from dmmc.data.open import open_dataset
 from dmmc.engine import Engine, Local, count_jobs
 from dmmc.errors import InputError
-from dmmc.estimators import checks
+from dmmc.estimators import parameters
 from dmmc.estimators.base import LinearClusterer
-from dmmc.estimators.checks import ABOVE_0, choice, number
-from dmmc.estimators.mapped import mapped
+from dmmc.estimators.parameters import ABOVE_0, choice, number
 from dmmc.features import nystroem
 from dmmc.features.build import FEATURES, Ask, Built, Remember, build
+from dmmc.features.mapped_rows import mapped
 from dmmc.features.nystroem import KERNELS, LANDMARKS, MOST, Kernel, Nystroem
-from dmmc.geometry import Geometry, measure
-from dmmc.solvers.base import Callback, Keeper
+from dmmc.model.geometry import Geometry, measure
+from dmmc.solvers import starts
+from dmmc.solvers.driver import Callback, Keeper
 
 Array = NDArray[Any]
 
@@ -84,7 +85,7 @@ class Featured(LinearClusterer):
                 f"{dataset.name} has {dataset.n_rows} sample(s), fewer than n_clusters={self.n_clusters}; "
                 "at least one row a cluster is wanted."
             )
-        return checks.weighted(dataset, sample_weight)
+        return parameters.weighted(dataset, sample_weight)
 
     @contextmanager
     def _with_features(self, engine: Engine, geometry: Geometry, seed: int) -> Iterator[tuple[Engine, Geometry]]:
@@ -152,7 +153,7 @@ class Featured(LinearClusterer):
         assert built.spectral is not None
         with engine.over(open_dataset(built.spectral)) as grouping:
             geometry, _ = measure(grouping.dataset, grouping.rows, "none")
-            return start.by_graph(grouping.dataset, grouping, geometry, built.graph, self.n_clusters, seed)._asdict()
+            return starts.by_graph(grouping.dataset, grouping, geometry, built.graph, self.n_clusters, seed)._asdict()
 
     def _check_feature_parameters(self) -> None:
         """Refuse a parameter of the features in one sentence."""

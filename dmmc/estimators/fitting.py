@@ -12,16 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from dmmc import passes, start
-from dmmc.data import Block, Rows
+from dmmc.data.blocks import Block
+from dmmc.data.dataset import Rows
 from dmmc.engine import Engine, count_jobs
 from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError, warn
-from dmmc.estimators import checks
-from dmmc.estimators.checks import ABOVE_0, choice, number
+from dmmc.estimators import parameters
 from dmmc.estimators.featured import Featured
-from dmmc.geometry import Geometry, measure
-from dmmc.passes import Hyperplanes, Tree
-from dmmc.solvers.base import Callback, drive
+from dmmc.estimators.parameters import ABOVE_0, choice, number
+from dmmc.model import passes
+from dmmc.model.geometry import Geometry, measure
+from dmmc.model.passes import Hyperplanes, Tree
+from dmmc.solvers import starts
+from dmmc.solvers.driver import Callback, drive
 
 Array = NDArray[Any]
 
@@ -81,8 +83,8 @@ class MarginClusterer(Featured):
         """
         began = time.perf_counter()
         self.check_parameters()
-        seed = checks.seed_of(self.random_state)
-        dataset = checks.labelled(self._open(X, component, sample_weight), self.init, self.n_clusters, self.inits)
+        seed = parameters.seed_of(self.random_state)
+        dataset = parameters.labelled(self._open(X, component, sample_weight), self.init, self.n_clusters, self.inits)
         if self.n_clusters == 1:
             self._do_not_search(dataset, seed)
             return self
@@ -222,7 +224,7 @@ class MarginClusterer(Featured):
         """Labels to start from, one labelling a restart; `init` where it is another one than was asked for."""
         init = init or ("labels" if self._init == "graph" else self._init)
         k, dataset = self._n_labels, engine.dataset
-        return start.labellings(init, dataset, engine.run, geometry, k, self._starts(), seed)
+        return starts.labellings(init, dataset, engine.run, geometry, k, self._starts(), seed)
 
     @property
     def _n_labels(self) -> int:

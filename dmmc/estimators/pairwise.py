@@ -9,21 +9,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dmmc import start
-from dmmc.closure import checked, closed
-from dmmc.constraints import read
-from dmmc.data import Rows
+from dmmc.data.dataset import Rows
 from dmmc.engine import Engine
 from dmmc.errors import InputError
-from dmmc.estimators.checks import ABOVE_0, choice, number
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
 from dmmc.estimators.fitting import BALANCE
-from dmmc.geometry import Geometry
-from dmmc.passes import ByScores, Labelling
-from dmmc.solvers.base import Callback, drive
+from dmmc.estimators.parameters import ABOVE_0, choice, number
+from dmmc.model.geometry import Geometry
+from dmmc.model.passes import ByScores, Labelling
+from dmmc.pairs.closure import checked, closed
+from dmmc.pairs.io import read
+from dmmc.pairs.losses import PairLosses, gathered
+from dmmc.solvers import starts
 from dmmc.solvers.cutting_plane import CuttingPlane
-from dmmc.solvers.pair_losses import PairLosses, gathered
-from dmmc.solvers.state import Problem
+from dmmc.solvers.cutting_plane_state import Problem
+from dmmc.solvers.driver import Callback, drive
 
 FREE = 1000.0
 """A bound on the bias that does not bind, in units of the margin: rows have a root mean squared norm of 1."""
@@ -183,18 +183,18 @@ degree, coef0, landmarks, random_state, n_jobs, max_seconds, callbacks
 
     def _labellings(self, engine: Engine, geometry: Geometry, seed: int, init: str | None = None) -> list[Labelling]:
         """Where links can shape the distances of k-means, that start is tried too, and taken if it breaks far fewer."""
-        starts = super()._labellings(engine, geometry, seed, init)
+        begun = super()._labellings(engine, geometry, seed, init)
         pairs, k = self._pairs, int(self.n_clusters)
         if pairs is None or (init or self._init) != "k-means":
-            return starts
-        linked = start.by_links(engine.dataset, engine.run, geometry, k, pairs.rows, pairs.must, seed)
-        if linked is not None and pairs.broken(linked) < CLEARLY * min(map(pairs.broken, starts)):
-            return [linked, *starts[:-1]]
+            return begun
+        linked = starts.by_links(engine.dataset, engine.run, geometry, k, pairs.rows, pairs.must, seed)
+        if linked is not None and pairs.broken(linked) < CLEARLY * min(map(pairs.broken, begun)):
+            return [linked, *begun[:-1]]
         if k == 2:
-            searched = self._without_links(engine, geometry, seed, starts)
-            if pairs.broken(searched) <= min(map(pairs.broken, starts)):
-                return [searched, *starts[:-1]]
-        return starts
+            searched = self._without_links(engine, geometry, seed, begun)
+            if pairs.broken(searched) <= min(map(pairs.broken, begun)):
+                return [searched, *begun[:-1]]
+        return begun
 
     def _without_links(self, engine: Engine, geometry: Geometry, seed: int, starts: list[Labelling]) -> Labelling:
         """What CuttingPlaneMMC ends with: labels that change inside the cutting plane leave a bad start behind."""

@@ -11,23 +11,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
-from dmmc import geometry as geometries
-from dmmc.data import open_dataset
+from dmmc.data.open import open_dataset
 from dmmc.engine import Engine, Local
 from dmmc.errors import InputError
-from dmmc.estimators import checks
+from dmmc.estimators import parameters
 from dmmc.estimators.binary import BinaryClusterer
-from dmmc.estimators.checks import ABOVE_0, choice, number
 from dmmc.estimators.fitting import BALANCE, INITS, one_blas_thread
-from dmmc.estimators.tree import Found, Search
-from dmmc.geometry import Geometry
-from dmmc.losses import LOSSES, Compact, PiecewiseLinear, Ramp, RobustCompact
-from dmmc.passes import ByScores, Given, Labelling
-from dmmc.solvers import stochastic
-from dmmc.solvers.base import Callback, drive
+from dmmc.estimators.parameters import ABOVE_0, choice, number
+from dmmc.model import geometry as geometries
+from dmmc.model.geometry import Geometry
+from dmmc.model.losses import LOSSES, Compact, PiecewiseLinear, Ramp, RobustCompact
+from dmmc.model.passes import ByScores, Given, Labelling
+from dmmc.solvers import sgd
 from dmmc.solvers.cutting_plane import CuttingPlane
-from dmmc.solvers.state import Problem as Planes
-from dmmc.solvers.stochastic import Point, Problem, Run, State, Stochastic
+from dmmc.solvers.cutting_plane_state import Problem as Planes
+from dmmc.solvers.driver import Callback, drive
+from dmmc.solvers.sgd import Point, Problem, Run, State, Stochastic
+from dmmc.solvers.tree import Found, Search
 
 Array = NDArray[Any]
 
@@ -217,7 +217,7 @@ class StochasticMMC(BinaryClusterer):
             seed=seed,
             rate=float(self.rate) if self.step == "paper" else None,
             cccp=self.loss == "ramp" and self.ramp == "cccp",
-            fitting=stochastic.epochs_to_fit(rows),
+            fitting=sgd.epochs_to_fit(rows),
         )
 
     def _cut(self, engine: Engine, geometry: Geometry, seed: int, lowest: float, highest: float) -> Labelling:
@@ -284,7 +284,7 @@ class StochasticMMC(BinaryClusterer):
             raise InputError("this model was not fitted with two clusters of raw rows, so partial_fit cannot go on.")
         dataset = open_dataset(X, component, self.n_jobs)
         self._check_features(X, dataset)
-        dataset = open_dataset(checks.weighted(dataset, sample_weight))
+        dataset = open_dataset(parameters.weighted(dataset, sample_weight))
         with one_blas_thread(), Local(dataset, self.n_jobs) as engine:
             self._go_on(engine, self._stream)
         return self

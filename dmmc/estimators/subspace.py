@@ -10,16 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dmmc.data import Rows
+from dmmc.data.dataset import Rows
+from dmmc.data.readers.numbers import is_dask_array
 from dmmc.errors import InputError
-from dmmc.estimators import lazy
-from dmmc.estimators.checks import choice
+from dmmc.estimators import predict_dask
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
-from dmmc.geometry import Geometry
-from dmmc.norms import ALTERNATION, FROBENIUS, TRACE_NORM, Norm
-from dmmc.passes import Hyperplanes
-from dmmc.solvers.base import Callback
-from dmmc.sources.numbers import is_dask_array
+from dmmc.estimators.parameters import choice
+from dmmc.master.norms import ALTERNATION, FROBENIUS, TRACE_NORM, Norm
+from dmmc.model.geometry import Geometry
+from dmmc.model.passes import Hyperplanes
+from dmmc.solvers.driver import Callback
 
 Array = NDArray[Any]
 
@@ -195,7 +195,7 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
         check_is_fitted(self)
         projection = self.map_, self.subspace()
         if is_dask_array(X):
-            found = lazy.decision_function(X, projection, self.n_features_in_, type(self).__name__)
+            found = predict_dask.decision_function(X, projection, self.n_features_in_, type(self).__name__)
             return found[:, None] if self.rank_ == 1 else found
         return np.concatenate(list(self._decisions(X, component, projection)))
 

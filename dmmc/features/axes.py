@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc import passes
-from dmmc.geometry import Geometry
-from dmmc.passes import Hyperplanes
+from dmmc.model import passes
+from dmmc.model.geometry import Geometry
+from dmmc.model.passes import Hyperplanes
 
 Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]

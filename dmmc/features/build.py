@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.data import Rows
+from dmmc.data.dataset import Rows
 from dmmc.errors import InputError
 from dmmc.features import graph
 from dmmc.features.axes import Oracle, principal_axes
 from dmmc.features.graph import Index, Neighbours
 from dmmc.features.maps import Manifold, Map, Projection, mapped
-from dmmc.geometry import Geometry
+from dmmc.model.geometry import Geometry
 
 Array = NDArray[Any]
 Remember = Callable[[str, Callable[[], dict[str, Array]]], dict[str, Array]]

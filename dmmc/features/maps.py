@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc import inspection, kernels, passes
-from dmmc.data import Block, open_dataset
+from dmmc import kernels
+from dmmc.data.blocks import Block
+from dmmc.data.open import open_dataset
 from dmmc.errors import InputError
 from dmmc.features.graph import Index, Neighbours, weights
 from dmmc.features.nystroem import Nystroem
-from dmmc.passes import Hyperplanes, Tree
+from dmmc.model import inspect, passes
+from dmmc.model.passes import Hyperplanes, Tree
 
 Array = NDArray[Any]
 
@@ -137,8 +139,8 @@ def scores(block: Block, params: Decision) -> Array:
 
 def checked_scores(block: Block, params: Decision) -> Array | tuple[int, int]:
     """As `scores`; where a row holds NaN or infinity, its place (row of the matrix, column) instead."""
-    if not np.isfinite(inspection.magnitude(block)):
-        return inspection.first_nonfinite(block)
+    if not np.isfinite(inspect.magnitude(block)):
+        return inspect.first_nonfinite(block)
     return scores(block, params)
 
 

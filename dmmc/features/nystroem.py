@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dmmc import kernels
-from dmmc.data import Block, Csr, Rows
+from dmmc.data.blocks import Block, Csr
+from dmmc.data.dataset import Rows
 from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.features.graph import free_memory
-from dmmc.geometry import Geometry
-from dmmc.passes import cut
+from dmmc.model.geometry import Geometry
+from dmmc.model.passes import cut
 
 Array = NDArray[Any]
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.data import open_dataset
+from dmmc.data.open import open_dataset
+from dmmc.data.readers.csr import COLUMNS_OF_INT32
+from dmmc.data.readers.numbers import memory_dtype
+from dmmc.data.readers.zarr_arrays import missing_chunks
+from dmmc.data.readers.zarr_nodes import csr_shape, find_index, find_matrix, opened
 from dmmc.errors import InputError
 from dmmc.info.memory import FIT_BYTES, Size
 from dmmc.info.numbers import problems_of_dataset, problems_of_zarr
-from dmmc.sources.csr import COLUMNS_OF_INT32
-from dmmc.sources.find import csr_shape, find_index, find_matrix, opened
-from dmmc.sources.numbers import memory_dtype
-from dmmc.sources.stores import missing_chunks
 
 __all__ = ["format_info", "info"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dmmc.data import MIB
+from dmmc.data.blocks import MIB
 
 PROCESS = 350 * MIB
 """Python with all libraries and compiled code, and what reading a store takes besides its numbers."""

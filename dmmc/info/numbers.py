@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.data import MIB, Csr, Dataset
+from dmmc.data.blocks import MIB, Csr
+from dmmc.data.dataset import Dataset
 
 READ_BYTES = 8 * MIB
 NAMED = 3

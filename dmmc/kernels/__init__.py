@@ -23,11 +23,11 @@ All kernels are serial and release the GIL: the engine runs blocks side by side.
     common     types and memory
 """
 
-from dmmc.kernels.calls import losses, scores
 from dmmc.kernels.common import Sums, compute_dtype
-from dmmc.kernels.descent import Course, Path, descend
-from dmmc.kernels.fused import FROZEN, GIVEN, NEAREST, OWN, TILE_ROWS
+from dmmc.kernels.dispatch import losses, scores
+from dmmc.kernels.margin_pass import FROZEN, GIVEN, NEAREST, OWN, TILE_ROWS
 from dmmc.kernels.moments import moments, squared_distances, weighted_sum
+from dmmc.kernels.sgd import Course, Path, descend
 
 __all__ = [
     "FROZEN",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dmmc.data import Csr
+from dmmc.data.blocks import Csr
 
 Array = NDArray[Any]
 

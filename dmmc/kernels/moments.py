@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dmmc.data import Csr
+from dmmc.data.blocks import Csr
 from dmmc.kernels.common import EXACT, FAST, Array, compute_dtype, count, frozen, parts
 
 TILE_ROWS = 128

@@ -1,6 +1,6 @@
 """`report.html`: one self-contained page about one clustering.
 
-`render` makes the page and `write` puts it in place. Nothing on the page comes from elsewhere: plotly.js, style and
+`render` makes the page. Nothing on the page comes from elsewhere: plotly.js, style and
 images are inside it. Every string from outside (names, paths, warnings, parameters) is shown, never run: it is escaped
 where it is put in, and the page's own content security policy lets no script run but the two it was made with.
 """
@@ -8,6 +8,6 @@ where it is put in, and the page's own content security policy lets no script ru
 from __future__ import annotations
 
 from dmmc.report.content import Example, Page
-from dmmc.report.document import available, render, write
+from dmmc.report.document import available, render
 
-__all__ = ["Example", "Page", "available", "render", "write"]
+__all__ = ["Example", "Page", "available", "render"]

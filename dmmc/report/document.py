@@ -7,10 +7,8 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
-from pathlib import Path
 from string import Template
 
-from dmmc.checkpoint import write_bytes
 from dmmc.report import figures, markup, text
 from dmmc.report.content import Page
 
@@ -40,11 +38,6 @@ def render(page: Page) -> str:
         library=library,
         script=script,
     )
-
-
-def write(page: Page, path: Path) -> None:
-    """Write the page; an earlier one stays as it was until the new one is whole."""
-    write_bytes(Path(path), render(page).encode("utf-8"))
 
 
 def _policy(*scripts: str) -> str:

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from dmmc import passes
-from dmmc.master import Planes
-from dmmc.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Labelling, Request, Sweep
-from dmmc.solvers import prices
+from dmmc.master.planes import Planes
+from dmmc.model import passes
+from dmmc.model.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Labelling, Request, Sweep
+from dmmc.solvers import count_bounds
+from dmmc.solvers.cutting_plane_state import Point, Problem, Run, State, whole
 from dmmc.solvers.reseed import seeded
-from dmmc.solvers.state import Point, Problem, Run, State, whole
 
 Oracle = Callable[[Callable[..., Any], Any], Any]
 
@@ -117,7 +117,7 @@ class CuttingPlane:
             if remedy is not None:
                 return remedy
         p = self.problem
-        first = not (np.isfinite(run.best.value) or prices.violated(run.counts, p.lowest, p.highest))
+        first = not (np.isfinite(run.best.value) or count_bounds.violated(run.counts, p.lowest, p.highest))
         if self._alive(run) and (run.relabel or first):
             run = run._replace(seen=min(run.seen, value))
         return (self._inside if run.inside else self._outside)(run, answer, run.at._replace(value=value))
@@ -189,11 +189,11 @@ class CuttingPlane:
         """Labels out of bounds are taken again with prices; None if all is well."""
         p = self.problem
         priced = bool(run.at.price.any())
-        off = prices.violated(run.counts, p.lowest, p.highest)
-        if run.repriced or not (off or (priced and prices.stale(run.counts, run.at.price, p.lowest, p.highest))):
+        off = count_bounds.violated(run.counts, p.lowest, p.highest)
+        if run.repriced or not (off or (priced and count_bounds.stale(run.counts, run.at.price, p.lowest, p.highest))):
             return None
         planes = p.geometry.raw(run.at.W, run.at.b)
-        price = prices.find(self.oracle, planes, p.geometry.total, p.lowest, p.highest)
+        price = count_bounds.find(self.oracle, planes, p.geometry.total, p.lowest, p.highest)
         return run._replace(at=run.at._replace(price=price), repriced=True)
 
     def _with_cut(self, run: Run, answer: Answer) -> Run:

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.kernels.signs import flip_among
-from dmmc.passes import Labelling
-from dmmc.solvers import signs
-from dmmc.solvers.signs import Climb, Kick, Oracle, Signs, Sweep
+from dmmc.kernels.label_flips import flip_among
+from dmmc.model.passes import Labelling
+from dmmc.solvers import sign_sums
+from dmmc.solvers.sign_sums import Climb, Kick, Oracle, Signs, Sweep
 
 Array = NDArray[Any]
 
@@ -117,7 +117,7 @@ class Evolution:
 
     def init(self, labellings: list[list[Labelling]], random: bool = True) -> State:
         """Each restart begins with the individuals that climb from its labels; `random` ones are smoothed."""
-        sums = self.oracle(signs.started, tuple(one for run in labellings for one in run))
+        sums = self.oracle(sign_sums.started, tuple(one for run in labellings for one in run))
         begun = [weighted / self.problem.total for weighted in sums.weighted]
         turn = self.problem.seed
         young = iter([_beginner(_smooth(p, turn + number) if random else p) for number, p in enumerate(begun)])
@@ -192,17 +192,17 @@ class Evolution:
         problem = self.problem
         P = np.stack([one.p for one in people])
         params = Climb(P, problem.total, problem.limit, problem.epsilon, problem.candidates)
-        ends = self.oracle(signs.climbed, params)
+        ends = self.oracle(sign_sums.climbed, params)
         return [Individual(one.p, one.signs, one.balance, one.fitness, settled=True) for one in ends]
 
     def _ascended(self, people: list[Individual]) -> list[Individual]:
         """Balanced signs of everyone's scores (E13)."""
         problem = self.problem
         P = np.stack([one.p for one in people])
-        found = signs.balanced(self.oracle, P, problem.n_rows, problem.total, problem.limit)
+        found = sign_sums.balanced(self.oracle, P, problem.n_rows, problem.total, problem.limit)
         none = np.zeros(0, np.int64)
         new = tuple(Signs(p, at.threshold, at.cut, none) for p, at in zip(P, found, strict=True))
-        sums = self.oracle(signs.pulled, new)
+        sums = self.oracle(sign_sums.pulled, new)
         went = []
         for one, labels, weighted, balance in zip(people, new, sums.weighted, sums.balance, strict=True):
             p = weighted / problem.total
@@ -218,9 +218,11 @@ class Evolution:
         problem = self.problem
         P = np.stack([one.p for one in people])
         params = Sweep(tuple(one.signs for one in people), P, problem.total, problem.candidates)
-        return [self._flipped(one, *best) for one, best in zip(people, self.oracle(signs.gains, params), strict=True)]
+        return [
+            self._flipped(one, *best) for one, best in zip(people, self.oracle(sign_sums.gains, params), strict=True)
+        ]
 
-    def _flipped(self, one: Individual, up: signs.Best, down: signs.Best) -> Individual:
+    def _flipped(self, one: Individual, up: sign_sums.Best, down: sign_sums.Best) -> Individual:
         problem = self.problem
         weight = np.concatenate([up.weight, down.weight])
         phi = (weight / problem.total)[:, None] * np.concatenate([up.rows, down.rows])
@@ -273,7 +275,7 @@ class Evolution:
                 kicks.append(Kick(parent.signs, 1.0 / (run.generation + 2), seed))
         if not kicks:
             return tuple(runs)
-        moved = self.oracle(signs.kicked, tuple(kicks)).weighted
+        moved = self.oracle(sign_sums.kicked, tuple(kicks)).weighted
         young = iter(
             [
                 _beginner(_smooth(one.p - 2.0 * weighted / problem.total, turn))

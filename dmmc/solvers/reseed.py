@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dmmc import passes
-from dmmc.geometry import Geometry
-from dmmc.solvers.state import Array, Point
+from dmmc.model import passes
+from dmmc.model.geometry import Geometry
+from dmmc.solvers.cutting_plane_state import Array, Point
 
 OUTLYING = 0.9
 """The seed is the row at this quantile of the distances from the largest cluster's mean: far, but no outlier."""

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.data import Block
+from dmmc.data.blocks import Block
 from dmmc.kernels import weighted_sum
-from dmmc.kernels.signs import exact_scores
-from dmmc.solvers.signs import dense
+from dmmc.kernels.label_flips import exact_scores
+from dmmc.solvers.sign_sums import dense
 
 Array = NDArray[Any]
 

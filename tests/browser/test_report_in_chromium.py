@@ -163,7 +163,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def file(name: str) -> Path:
         path = folder / f"{name}.html"
         if not path.exists():
-            report.write(PAGES[name](), path)
+            path.write_text(report.render(PAGES[name]()), encoding="utf-8")
         return path
 
     return file

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dmmc import data
+from dmmc.data import blocks
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # fault_tools and fault_work; workers get the same path
 
@@ -46,5 +46,5 @@ def steady(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grid]:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a few rows: small data have many. They are cut by the driver, which is this process."""
-    monkeypatch.setattr(data, "ONE_BLOCK", 16 * 1024)
-    monkeypatch.setattr(data, "FOUR_BLOCKS", 32 * 1024)
+    monkeypatch.setattr(blocks, "ONE_BLOCK", 16 * 1024)
+    monkeypatch.setattr(blocks, "FOUR_BLOCKS", 32 * 1024)

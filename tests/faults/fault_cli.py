@@ -6,10 +6,12 @@ import time
 
 import numpy as np
 
-from dmmc import cli, data, progress, resume
+from dmmc.app import cli, progress
+from dmmc.data import blocks
+from dmmc.results import checkpoints
 
-data.ONE_BLOCK, data.FOUR_BLOCKS = 16 * 1024, 32 * 1024
-resume.EVERY, resume.SHARE = 0.0, np.inf
+blocks.ONE_BLOCK, blocks.FOUR_BLOCKS = 16 * 1024, 32 * 1024
+checkpoints.EVERY, checkpoints.SHARE = 0.0, np.inf
 shown = progress.Progress.__call__
 
 

@@ -22,8 +22,8 @@ from distributed import Client
 from numpy.typing import NDArray
 
 import dmmc
-from dmmc.checkpoint import plain
-from dmmc.label_files import read_labels
+from dmmc.plain_json import plain
+from dmmc.results.label_arrays import read_labels
 
 HERE = Path(__file__).resolve().parent
 REPO = HERE.parents[1]

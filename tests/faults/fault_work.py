@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.data import Block
+from dmmc.data.blocks import Block
 
 Array = NDArray[Any]
 

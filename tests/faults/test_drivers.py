@@ -16,7 +16,7 @@ import pytest
 from fault_tools import QUIET, Command, Grid, alive, bits, blobs, family, until, written
 
 import dmmc
-from dmmc import checkpoint
+from dmmc.results import atomic_files
 
 pytestmark = pytest.mark.timeout(150)
 Grids = Callable[..., Grid]
@@ -81,15 +81,15 @@ def test_a_killed_driver_takes_its_workers_along(source: Path, wanted: dict[str,
 
 
 def idle_after(seconds: float) -> None:
-    from dmmc.engine import shelf
+    from dmmc.engine import block_cache
 
-    shelf.IDLE = seconds
+    block_cache.IDLE = seconds
 
 
 def shelves() -> int:
-    from dmmc.engine import shelf
+    from dmmc.engine import block_cache
 
-    return len(shelf._shelves)
+    return len(block_cache._shelves)
 
 
 def test_workers_of_others_forget_the_rows_of_a_driver_that_was_killed(
@@ -138,7 +138,7 @@ def test_when_all_workers_die_the_fit_ends_with_3_and_goes_on_with_others(
     code, said = command.ended(40)
     assert code == 3, said
     assert f"dmmc: the scheduler at {grid.address} has had no worker for 3 s (dmmc.wait.workers)" in said
-    content, _ = checkpoint.read(out / "checkpoint", "checkpoint")
+    content, _ = atomic_files.read(out / "checkpoint", "checkpoint")
     assert content["data"]["n_rows"] == 1500
     grid.add(1)
     assert resumed(source, out, "--scheduler", grid.address) == wanted
@@ -200,7 +200,7 @@ def test_a_disk_that_fills_up_during_the_search_keeps_the_old_checkpoint(
     assert code == 4, said
     assert "No space left on device" in said
     assert "Traceback" not in said
-    content, _ = checkpoint.read(out / "checkpoint", "checkpoint")
+    content, _ = atomic_files.read(out / "checkpoint", "checkpoint")
     assert content["data"]["n_rows"] == 1500
     ballast.unlink()
     subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
@@ -250,8 +250,8 @@ def test_a_script_without_a_guard_can_start_workers(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == "once\n"
     with pytest.MonkeyPatch.context() as usual:  # blocks of the usual size, as there
-        from dmmc import data
+        from dmmc.data import blocks
 
-        usual.setattr(data, "ONE_BLOCK", 14 * data.MIB)
-        usual.setattr(data, "FOUR_BLOCKS", 28 * data.MIB)
+        usual.setattr(blocks, "ONE_BLOCK", 14 * blocks.MIB)
+        usual.setattr(blocks, "FOUR_BLOCKS", 28 * blocks.MIB)
         np.testing.assert_array_equal(np.load(tmp_path / "labels.npy"), dmmc.fit(X, 3).labels)

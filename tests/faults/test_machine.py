@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 import dmmc
-from dmmc import resume
+from dmmc.results import checkpoints
 
 Grids = Callable[..., Grid]
 
@@ -37,7 +37,7 @@ def test_any_history_of_a_fit_ends_with_the_bits_of_an_undisturbed_one(
     wanted = bits(dmmc.fit(X, 3))
     n_passes = len(wanted["history"])
     grid = grids(1)
-    save = resume.Checkpoints.save
+    save = checkpoints.Checkpoints.save
     seen: list[str] = []
 
     class Fit(RuleBasedStateMachine):
@@ -71,15 +71,15 @@ def test_any_history_of_a_fit_ends_with_the_bits_of_an_undisturbed_one(
             def stop(passes: int) -> None:
                 if passes >= number:
                     if crash:
-                        monkeypatch.setattr(resume.Checkpoints, "save", lambda self: None)
+                        monkeypatch.setattr(checkpoints.Checkpoints, "save", lambda self: None)
                     raise Stop
 
-            monkeypatch.setattr(resume, "EVERY", 0.0 if often else 1000.0)
-            monkeypatch.setattr(resume, "SHARE", np.inf)
+            monkeypatch.setattr(checkpoints, "EVERY", 0.0 if often else 1000.0)
+            monkeypatch.setattr(checkpoints, "SHARE", np.inf)
             try:
                 self.fit(stop, on_cluster)
             finally:
-                monkeypatch.setattr(resume.Checkpoints, "save", save)
+                monkeypatch.setattr(checkpoints.Checkpoints, "save", save)
             seen.append("crash" if crash else "interrupt")
 
         @rule(at=st.integers(1, 4))

@@ -11,7 +11,7 @@ import pytest
 from fault_tools import HERE, REPO, Grid, bits, blobs
 
 import dmmc
-from dmmc.engine.cluster import Limits
+from dmmc.engine.dask_client import Limits
 from dmmc.errors import InputError
 
 pytestmark = pytest.mark.timeout(120)

@@ -15,13 +15,13 @@ import zarr
 from fault_tools import Grid, bits, blobs
 
 import dmmc
-from dmmc.data import open_dataset
+from dmmc.data.open import open_dataset
+from dmmc.data.zarr_rows import open_stored
 from dmmc.engine import Local
-from dmmc.engine.cluster import Cluster, Limits
+from dmmc.engine.dask_client import Cluster, Limits
 from dmmc.engine.distributed import Distributed
-from dmmc.engine.homes import AT_WORK, FULL, PROCESS
+from dmmc.engine.placement import AT_WORK, FULL, PROCESS
 from dmmc.errors import InputError
-from dmmc.stored import open_stored
 
 pytestmark = pytest.mark.timeout(90)
 Grids = Callable[..., Grid]

@@ -16,9 +16,9 @@ from fault_tools import During, Grid, bits, blobs, limits, until
 from scipy.sparse import csr_array
 
 import dmmc
-from dmmc.data import open_dataset
+from dmmc.data.open import open_dataset
 from dmmc.engine import Local
-from dmmc.engine.cluster import Cluster, Limits
+from dmmc.engine.dask_client import Cluster, Limits
 from dmmc.engine.distributed import TRIES, Distributed
 from dmmc.errors import ClusterLost, InputError
 

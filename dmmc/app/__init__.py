@@ -1,0 +1,1 @@
+"""What a user calls: `dmmc.fit`, the command line, the demo."""

@@ -1,0 +1,404 @@
+"""`dmmc.fit`: any matrix in, clusters out; `dmmc.load`: a model from its folder."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dmmc import estimators
+from dmmc.data.dataset import Rows
+from dmmc.data.open import open_dataset, open_rows
+from dmmc.data.readers.zarr_nodes import find_matrix, opened
+from dmmc.engine import Engine, Local
+from dmmc.errors import ClusteringWarning, InputError
+from dmmc.estimators.fitting import MarginClusterer
+from dmmc.estimators.parameters import seed_of
+from dmmc.features import maps
+from dmmc.methods import METHODS
+from dmmc.pairs.io import read as read_links
+from dmmc.plain_json import plain
+from dmmc.report.summary import summarise
+from dmmc.results import atomic_files, contents
+from dmmc.results.checkpoints import Checkpoints, asked
+from dmmc.results.contents import UNFINISHED, check_image_shape
+from dmmc.results.folder import Out
+
+if TYPE_CHECKING:
+    from dmmc.engine.dask_client import Cluster
+
+Array = NDArray[Any]
+Progress = Callable[[dict[str, Any]], Any]
+
+
+class Run:
+    """A finished fit.
+
+    Attributes
+    ----------
+    labels : int32 array of n cluster numbers; 0 is the largest cluster
+    model : the fitted estimator
+    history : one dict a pass: objective, gap, planes, flips, seconds
+    choices : what was chosen for this fit
+    info : what `run.json` holds: parameters, versions, data, timings, warnings
+    """
+
+    def __init__(self, model: MarginClusterer, dataset: Rows, info: dict[str, Any]) -> None:
+        self.model = model
+        self.info = info
+        self._dataset = dataset
+        self._image_shape: tuple[int, ...] | None = None
+
+    @property
+    def labels(self) -> NDArray[np.int32]:
+        """Cluster of each training row."""
+        labels: NDArray[np.int32] = self.model.labels_
+        return labels
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """One dict a pass."""
+        return self.model.history_
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """What was chosen, and what happened."""
+        return self.model.choices_
+
+    def save(self, path: str | Path, *, overwrite: bool = False, scores: bool = False, image_shape: Any = None) -> Path:
+        """Write labels, model, history, run.json and report to a folder, as `out=` does."""
+        check_image_shape(image_shape, self._dataset.n_features)
+        with Out(path, overwrite=overwrite) as out, Local(open_dataset(self._dataset)) as engine:
+            for line in self.history:
+                out.log(line)
+            self._finish(out, engine, scores, image_shape or self._image_shape)
+        return Path(path)
+
+    def _finish(self, out: Out, engine: Engine, scores: bool, image_shape: tuple[int, ...] | None) -> None:
+        decision = self.model.decision()
+        f = np.concatenate(list(engine.rows(maps.scores, decision))) if scores else None
+        out.finish(
+            contents.Result(
+                labels=self.labels,
+                scores=f[:, 0] if f is not None and f.shape[1] == 1 else f,
+                row_ids=self._dataset.row_ids,
+                model=self.model.to_arrays(),
+                run=self.info,
+                summary=summarise(
+                    engine.dataset,
+                    engine.run,
+                    decision,
+                    self.labels,
+                    images=image_shape is not None,
+                    standardised=self.choices["standardised"],
+                    subspace=self.model.subspace(),
+                ),
+                feature_names=self._dataset.feature_names,
+                image_shape=image_shape,
+            )
+        )
+
+    def __repr__(self) -> str:
+        sizes = np.bincount(self.labels).tolist()
+        return f"Run({self.choices['method']}: {len(self.labels)} rows in clusters of {sizes})"
+
+
+def fit(
+    source: Any,
+    n_clusters: int = 2,
+    *,
+    method: str = "auto",
+    component: str | None = None,
+    out: str | Path | None = None,
+    constraints: Any = None,
+    sample_weight: ArrayLike | None = None,
+    scheduler: Any = None,
+    workers: int | None = None,
+    security: Any = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    n_jobs: int | None = None,
+    max_seconds: float | None = None,
+    random_state: Any = 0,
+    progress: Progress | None = None,
+    scores: bool = False,
+    image_shape: tuple[int, ...] | None = None,
+    performance_report: str | Path | None = None,
+    dashboard: bool = False,
+    command: str | None = None,
+    **params: Any,
+) -> Run:
+    """Cluster the rows of any matrix.
+
+    Parameters
+    ----------
+    source : numpy array, scipy sparse, frame, dask array, zarr array or group, or path of a zarr store
+    n_clusters : how many
+    method : a name that `dmmc methods` lists; "auto" is "cpmmc" in this version, and "pairwise" with constraints
+    component : path inside the store, for a zarr store
+    out : folder to write labels, model, history, run.json and report to
+    sample_weight : how much each row counts
+    scheduler : where to run: None (this process), an address (tcp://, tls://), the path of a scheduler file, or a
+        `distributed.Client`
+    workers : start a local cluster of this many processes for the run
+    security : with an address, `distributed.Security` or a mapping of `ca`, `cert` and `key` to files
+    resume : go on with the fit of the same data and parameters that was interrupted while it wrote `out`, to the same
+        bits as if it had not been; begin it where there is none
+    overwrite : replace an earlier result in `out`
+    n_jobs : threads; None for all cores
+    max_seconds : stop then, with the best so far
+    random_state : the seed
+    progress : called with a dict when a phase begins and after each pass
+    scores : with `out`, write the decision values too
+    image_shape : rows are images of this shape; the report shows them. A store that `dmmc convert` made knows it
+    performance_report : on a cluster, write Dask's own report of the run to this file
+    dashboard : with `workers`, show Dask's dashboard on this machine
+    command : what to name in run.json and the report as the command that made them
+    constraints : pairs of rows that must or cannot be together, for method "pairwise" (or "auto"): an array, a list or
+        a frame of (i, j, "must" or "cannot"), or the path of a csv with the columns i,j,link; rows are numbered from 0
+    **params : parameters of the method's estimator, such as C or n_init
+
+    Returns
+    -------
+    Run
+    """
+    with warnings.catch_warnings(record=True) as early:
+        warnings.simplefilter("always")
+        links = None if constraints is None else read_links(constraints)
+    if links is not None and links.size == 0 and method == "auto":
+        links = None  # a file in which nothing was answered yet
+    check_cluster(scheduler, workers, security, performance_report)
+    if resume and (out is None or overwrite):
+        rest = "overwrite=True too: choose one of them" if overwrite else "no out: the folder to go on in is wanted"
+        raise InputError(f"resume=True was given, and {rest}.")
+    model = _model(
+        _takes_links(method) if links is not None else method,
+        n_clusters,
+        {"random_state": random_state, "n_jobs": n_jobs, "max_seconds": max_seconds, **params},
+    )
+    model.check_parameters()
+    if model.n_clusters == 1:  # the estimator takes it, as scikit-learn asks; here it is a mistake
+        raise InputError("n_clusters is 1; a whole number of clusters, 2 to 100, is wanted.")
+    started = datetime.now(UTC)
+    with ExitStack() as stack:
+        folder = stack.enter_context(Out(out, overwrite=overwrite, resume=resume)) if out is not None else None
+        caught = stack.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("always")
+        keeper = Checkpoints(folder) if folder is not None else None
+        recorded = keeper.seed if keeper is not None and random_state is None else None
+        model.set_params(random_state=seed_of(random_state) if recorded is None else recorded)
+        if keeper is not None:
+            keeper.compare(asked(method, model.get_params(), sample_weight, links))
+        watch = _Watch(folder, progress, model)
+        cluster = None
+        if scheduler is not None or workers is not None:
+            from dmmc.engine.dask_client import connect
+
+            watch({"phase": "connect"})
+            profile = performance_report is not None
+            cluster = stack.enter_context(connect(scheduler, workers, security, dashboard=dashboard, profile=profile))
+            stack.enter_context(cluster.performance_report(performance_report))
+        watch({"phase": "read"})
+        dataset = _opened(source, component, n_jobs, cluster)
+        check_image_shape(image_shape, dataset.n_features)
+        image_shape = image_shape or _noted_shape(source, component, dataset.n_features)
+        watch.n_rows = dataset.n_rows
+        data = {
+            "n_rows": dataset.n_rows,
+            "n_features": dataset.n_features,
+            "dtype": str(dataset.dtype),
+            "sparse": dataset.is_sparse,
+        }
+        engine = stack.enter_context(_engine(dataset, n_jobs, cluster))
+        if keeper is not None:
+            keeper.compare_data(**data)
+            stack.enter_context(keeper)  # last, as saving comes before all that ends with the run
+        model.watch(watch, keeper)
+        model.on(engine)
+        try:
+            told: dict[str, Any] = {} if links is None else {"constraints": links}
+            model.fit(engine.dataset, sample_weight=sample_weight, **told)
+        finally:
+            model.watch(None)
+            model.on(None)
+        watch({"phase": "write" if folder is not None else "done"})
+        run = Run(model, dataset, {})
+        run._image_shape = image_shape
+        run.info.update(
+            method=method,
+            command=command or "dmmc.fit(...) in Python",
+            parameters=plain(model.plain_params()),
+            choices=model.choices_,
+            seed=model.choices_["random_state"],
+            data={"name": dataset.name, **data, "fingerprint": model.choices_["fingerprint"]},
+            sizes=np.bincount(run.labels, minlength=n_clusters).tolist(),
+            objective=model.objective_,
+            gap=model.gap_,
+            passes=model.n_iter_,
+            started=started.isoformat(timespec="seconds"),
+            versions=contents.environment(),
+            warnings=[str(w.message) for w in (*early, *caught) if issubclass(w.category, ClusteringWarning)],
+            timings=watch.timings,
+            peak_memory_mb=contents.peak_memory(),
+        )
+        if folder is not None:
+            run._finish(folder, engine, scores, image_shape)
+    for warning in (*early, *caught):
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return run
+
+
+def load(path: str | Path) -> MarginClusterer:
+    """Read the model of a result folder; nothing in it is ever run as code.
+
+    Parameters
+    ----------
+    path : the folder that `out=` or `Run.save` wrote, or its `model/`
+
+    Returns
+    -------
+    The fitted estimator, ready to predict (its training labels are in `labels.zarr`).
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise InputError(f"{path} is not a folder that dmmc wrote; the OUT of a fit is wanted.")
+    if contents.unfinished(folder):
+        raise InputError(f"{path} {UNFINISHED}")
+    content, arrays = atomic_files.read(folder / "model" if (folder / "model").is_dir() else folder, "model")
+    kinds = sorted({method.estimator for method in METHODS.values()})
+    kind = content.get("estimator")
+    if not isinstance(kind, str) or kind not in kinds:
+        raise InputError(f"{path} holds a model of kind {kind!r}; this version knows {', '.join(kinds)}.")
+    _check_content(content, arrays, str(path))
+    model: MarginClusterer = getattr(estimators, kind).from_arrays(content, arrays, str(path))
+    return model
+
+
+def _check_content(content: Mapping[str, Any], arrays: Mapping[str, Array], name: str) -> None:
+    """Refuse a model that says something else than a model says."""
+    params, names, coef = content.get("params"), content.get("feature_names"), arrays.get("coef")
+    plain = isinstance(params, dict) and all(isinstance(value, str) or _is_number(value) for value in params.values())
+    plain &= all(_is_number(content.get(key)) for key in ("objective", "gap", "n_iter"))
+    plain &= isinstance(content.get("choices"), dict)
+    if names is not None:
+        plain &= isinstance(names, list) and all(isinstance(text, str) for text in names)
+        plain = plain and coef is not None and (content.get("features") is not None or coef.shape[1:] == (len(names),))
+    if not plain:
+        raise InputError(f"{name} holds a model whose description is not one that dmmc writes.")
+
+
+def _is_number(value: object) -> bool:
+    return value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
+
+
+def check_cluster(scheduler: Any, workers: Any, security: Any, performance_report: Any = None) -> None:
+    """Refuse options of a cluster that contradict each other."""
+    if scheduler is not None and workers is not None:
+        raise InputError("scheduler and workers were both given; choose a cluster, or local workers.")
+    if scheduler is None and security is not None:
+        raise InputError("TLS files were given without a scheduler; they are for one with an address (tls://...).")
+    if scheduler is None and workers is None and performance_report is not None:
+        raise InputError("a performance report is made by a cluster; give a scheduler or workers too.")
+
+
+def _engine(dataset: Rows, n_jobs: int | None, cluster: Cluster | None) -> AbstractContextManager[Engine]:
+    if cluster is None:
+        return Local(open_dataset(dataset), n_jobs)
+    from dmmc.engine.distributed import Distributed
+
+    return Distributed(dataset, cluster)
+
+
+def _opened(source: Any, component: str | None, n_jobs: int | None, cluster: Cluster | None) -> Rows:
+    """The rows; names that do not fit them are refused now, not when they are written."""
+    if cluster is None:
+        dataset: Rows = open_dataset(source, component, n_jobs)
+    else:
+        dataset = open_rows(source, component, n_jobs, cluster.compute)
+    wanted = {
+        "row ids": (dataset.row_ids, dataset.n_rows),
+        "feature names": (dataset.feature_names, dataset.n_features),
+    }
+    for what, (names, count) in wanted.items():
+        if names is not None and len(names) != count:
+            raise InputError(f"{dataset.name} has {len(names)} {what}, but {count} are wanted.")
+    return dataset
+
+
+def _noted_shape(source: Any, component: str | None, n_features: int) -> tuple[int, ...] | None:
+    """Shape of the images that the rows of a store were, if its attributes say so."""
+    if not isinstance(source, str | Path):
+        return None
+    with opened(str(source)) as node:
+        shape = find_matrix(node, str(source), component).node.attrs.get("image_shape")
+    whole = isinstance(shape, list) and 2 <= len(shape) <= 3 and all(isinstance(side, int) for side in shape)
+    return tuple(shape) if whole and min(shape) > 0 and math.prod(shape) == n_features else None
+
+
+def _takes_links(method: Any) -> Any:
+    """The method that takes constraints: auto chooses it, others are refused."""
+    if method == "auto":
+        return "pairwise"
+    if isinstance(method, str) and method in METHODS and METHODS[method].estimator != "PairwiseMMC":
+        raise InputError(
+            f"constraints were given, but method {method!r} takes none; 'pairwise' does, and 'auto' is it."
+        )
+    return method
+
+
+def _model(method: Any, n_clusters: int, params: Mapping[str, Any]) -> MarginClusterer:
+    if not isinstance(method, str) or method not in METHODS:
+        raise InputError(f"method is {method!r}; this version has {', '.join(METHODS)}.")
+    cls = getattr(estimators, METHODS[method].estimator)
+    fixed = METHODS[method].params
+    known = set(cls().get_params()) - set(fixed)
+    unknown = sorted(set(params) - known)
+    if unknown:
+        raise InputError(
+            f"{unknown[0]!r} is not a parameter of method {method!r}; it takes {', '.join(sorted(known))}."
+        )
+    model: MarginClusterer = cls(n_clusters, **{**METHODS[method].defaults, **fixed, **params})
+    return model
+
+
+class _Watch:
+    """Hears of each phase and each pass of a fit: takes the time, writes the history, tells the user."""
+
+    def __init__(self, folder: Out | None, progress: Progress | None, model: MarginClusterer) -> None:
+        self.n_rows = 0
+        self._folder = folder
+        self._progress = progress
+        self._model = model
+        self._began = time.perf_counter()
+        self._starts: list[tuple[str, float]] = []
+        self._last = self._began
+
+    @property
+    def timings(self) -> dict[str, float]:
+        """Seconds of each phase that has ended, and of all of them."""
+        seconds = {name: end - start for (name, start), (_, end) in pairwise(self._starts)}
+        return {**seconds, "total": self._starts[-1][1] - self._began}
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        now = time.perf_counter()
+        each, self._last = now - self._last, now
+        if "iteration" not in event:
+            self._starts.append((event["phase"], now))
+        else:
+            if self._folder is not None:
+                self._folder.log(event)
+            left = (self._model.most_passes - event["iteration"]) * each
+            if self._model.max_seconds is not None:
+                left = min(left, max(0.0, self._model.max_seconds - event["seconds"]))
+            event = {"phase": "search", **event, "rows_per_second": self.n_rows / max(each, 1e-9), "at_most": left}
+        if self._progress is not None:
+            self._progress(event)

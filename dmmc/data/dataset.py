@@ -1,0 +1,293 @@
+"""A matrix as fixed, ordered row blocks: what every pass of every algorithm walks over.
+
+Where the blocks are cut depends on the size of the matrix alone, never on how its source was chunked nor on
+who computes: so the same rows give the same sums, bit for bit, from an array, a file or a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dmmc.data.blocks import Block, Csr
+from dmmc.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """What is known of one matrix of numbers, wherever its rows are: in memory (`Dataset`) or in a store (`Stored`).
+
+    Parameters
+    ----------
+    name : str
+        How to call it in a message: "array of shape (10, 2)", "features.zarr".
+    n_rows, n_features : int
+        Its shape.
+    dtype : numpy.dtype
+        Of the numbers as they are held in memory.
+    is_sparse : bool
+        Whether its blocks hold `Csr` rows.
+    feature_names : tuple of str, optional
+        Names of the columns, where the source has them.
+    row_ids : ndarray, optional
+        Names of the rows, where the source has them.
+    """
+
+    name: str
+    n_rows: int
+    n_features: int
+    dtype: np.dtype[Any]
+    is_sparse: bool
+    feature_names: tuple[str, ...] | None = field(default=None, repr=False, kw_only=True)
+    row_ids: NDArray[Any] | None = field(default=None, repr=False, kw_only=True)
+
+    def _column(self, values: ArrayLike, what: str, kinds: str) -> NDArray[Any]:
+        column = np.asarray(values)
+        if column.shape != (self.n_rows,):
+            raise InputError(
+                f"{what} of shape {column.shape} were given for {self.name}: "
+                f"one for each of its {self.n_rows} rows is wanted, shape ({self.n_rows},)."
+            )
+        if column.dtype.kind not in kinds:
+            wanted = "numbers" if "f" in kinds else "whole numbers"
+            raise InputError(f"{what} of dtype {column.dtype} were given for {self.name}: {wanted} are wanted.")
+        return column
+
+    def _columns(
+        self, weight: ArrayLike | None, given: ArrayLike | None
+    ) -> tuple[NDArray[np.float64] | None, NDArray[np.int64] | None]:
+        weights = None if weight is None else self._column(weight, "weights", "biuf").astype(np.float64)
+        labels = None if given is None else self._column(given, "labels", "biu").astype(np.int64)
+        return weights, labels
+
+    def _wanted(self, rows: ArrayLike) -> NDArray[np.int64]:
+        wanted = np.asarray(rows, dtype=np.int64)
+        if wanted.size and not (wanted.min() >= 0 and wanted.max() < self.n_rows):
+            raise IndexError(f"rows {wanted.min()} to {wanted.max()} were asked of {self.n_rows} rows")
+        return wanted
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset(Matrix):
+    """One matrix of numbers in memory, cut into row blocks.
+
+    Parameters
+    ----------
+    blocks : tuple of Block
+        All rows, in order.
+    """
+
+    blocks: tuple[Block, ...] = field(repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows take in memory."""
+        return sum(block.rows.nbytes for block in self.blocks)
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored values."""
+        if self.is_sparse:
+            return sum(len(block.rows.data) for block in self.blocks)
+        return self.n_rows * self.n_features
+
+    @property
+    def bounds(self) -> NDArray[np.int64]:
+        """The first row of each block, then the number of rows."""
+        return np.array([*(block.start for block in self.blocks), self.n_rows], np.int64)
+
+    @property
+    def weight(self) -> NDArray[np.float64] | None:
+        """The rows' weights, if they have any."""
+        weights = [block.weight for block in self.blocks if block.weight is not None]
+        return np.concatenate(weights) if weights else None
+
+    @property
+    def given(self) -> NDArray[np.int64] | None:
+        """The rows' given labels, if they have any."""
+        labels = [block.given for block in self.blocks if block.given is not None]
+        return np.concatenate(labels) if labels else None
+
+    def with_columns(self, weight: ArrayLike | None = None, given: ArrayLike | None = None) -> Self:
+        """Give the same rows with something said about each of them.
+
+        Parameters
+        ----------
+        weight : array-like of shape (n_rows,), optional
+            How much each row counts; None leaves the weights as they are.
+        given : array-like of int, shape (n_rows,), optional
+            A label for each row; None leaves the labels as they are.
+
+        Returns
+        -------
+        Dataset
+            Shares the rows of this one; its blocks have empty caches.
+        """
+        weights, labels = self._columns(weight, given)
+        blocks = tuple(
+            replace(
+                block,
+                weight=block.weight if weights is None else weights[block.start : block.stop],
+                given=block.given if labels is None else labels[block.start : block.stop],
+                cache={},
+            )
+            for block in self.blocks
+        )
+        return replace(self, blocks=blocks)
+
+    def take(self, rows: ArrayLike) -> Any:
+        """Gather a few rows.
+
+        Parameters
+        ----------
+        rows : array-like of int
+            Row numbers in any order, repeats allowed.
+
+        Returns
+        -------
+        ndarray or scipy.sparse.csr_array
+            The rows in the order asked for, in their own dtype.
+        """
+        wanted = self._wanted(rows)
+        holder = holders(self.bounds, wanted)
+        return joined(self, holder, {int(b): picked(self.blocks[b], wanted[holder == b]) for b in np.unique(holder)})
+
+
+class Reader(Protocol):
+    """Rows that are read where they are needed: it pickles as a place, not as numbers."""
+
+    def read(self, start: int, stop: int) -> NDArray[Any] | Csr:
+        """Rows start to stop; consecutive reads of one reader share what a chunk holds of both."""
+        ...
+
+    def load(self, n_jobs: int | None) -> NDArray[Any] | Csr:
+        """All rows."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Stored(Matrix):
+    """One matrix of numbers that stays in its store; any block of it can be read by anyone, any time.
+
+    Parameters
+    ----------
+    bounds : ndarray of int64
+        The first row of each block, then the number of rows.
+    nnz : int
+        Number of stored values.
+    reader : Reader
+        Reads rows.
+    weight, given : ndarray, optional
+        How much each row counts; a label for each row.
+    gather : callable, optional
+        Who takes rows: an engine that has them at hand. By default they are read here.
+    """
+
+    bounds: NDArray[np.int64] = field(repr=False)
+    nnz: int
+    reader: Reader = field(repr=False)
+    weight: NDArray[np.float64] | None = field(default=None, repr=False)
+    given: NDArray[np.int64] | None = field(default=None, repr=False)
+    gather: Callable[[NDArray[np.int64]], Any] | None = field(default=None, repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows take in memory."""
+        if self.is_sparse:
+            return self.nnz * (self.dtype.itemsize + 4) + 8 * self.n_rows
+        return self.nnz * self.dtype.itemsize
+
+    def with_columns(self, weight: ArrayLike | None = None, given: ArrayLike | None = None) -> Self:
+        """As `Dataset.with_columns`."""
+        weights, labels = self._columns(weight, given)
+        return replace(
+            self,
+            weight=self.weight if weights is None else weights,
+            given=self.given if labels is None else labels,
+        )
+
+    def take(self, rows: ArrayLike) -> Any:
+        """As `Dataset.take`."""
+        wanted = self._wanted(rows)
+        if self.gather is not None:
+            return self.gather(wanted)
+        holder = holders(self.bounds, wanted)
+        parts = {}
+        for b in np.unique(holder):
+            start, stop = (int(bound) for bound in self.bounds[b : b + 2])
+            block = Block(int(b), start, stop, self.reader.read(start, stop))
+            parts[int(b)] = picked(block, wanted[holder == b])
+        return joined(self, holder, parts)
+
+    def load(self, n_jobs: int | None = None) -> Dataset:
+        """The same matrix in memory."""
+        dataset = cut_into_blocks(self, self.reader.load(n_jobs), self.bounds)
+        return dataset.with_columns(self.weight, self.given)
+
+
+Rows = Dataset | Stored
+"""What starts and solvers are given: they ask for its shape, its columns and a few rows, never where rows are."""
+
+
+def recut(rows: Rows, bounds: NDArray[np.int64]) -> Rows:
+    """The same rows in smaller blocks: `bounds` are those they have, and more."""
+    if isinstance(rows, Stored):
+        return replace(rows, bounds=bounds)
+    blocks: list[Block] = []
+    for start, stop in pairwise(bounds.tolist()):
+        block = rows.blocks[int(holders(rows.bounds, np.array([start]))[0])]
+        here = slice(start - block.start, stop - block.start)
+        cut = block.rows.cut(here.start, here.stop) if isinstance(block.rows, Csr) else block.rows[here]
+        weight = None if block.weight is None else block.weight[here]
+        given = None if block.given is None else block.given[here]
+        blocks.append(Block(len(blocks), start, stop, cut, weight, given))
+    return replace(rows, blocks=tuple(blocks))
+
+
+def holders(bounds: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Number of the block that holds each of the wanted rows."""
+    return np.searchsorted(bounds[:-1], wanted, side="right") - 1
+
+
+def picked(block: Block, wanted: NDArray[np.int64]) -> Any:
+    """Those rows (numbers in the matrix) of one block: an array, or scipy CSR rows."""
+    rows = block.rows.to_scipy() if isinstance(block.rows, Csr) else block.rows
+    return rows[wanted - block.start]
+
+
+def joined(matrix: Matrix, holder: NDArray[np.intp], parts: dict[int, Any]) -> Any:
+    """Rows picked block by block, in the order in which they were asked for."""
+    if not matrix.is_sparse:
+        gathered = np.empty((len(holder), matrix.n_features), matrix.dtype)
+        for b, part in parts.items():
+            gathered[holder == b] = part
+        return gathered
+    from scipy.sparse import csr_array, vstack
+
+    if not len(holder):
+        return csr_array((0, matrix.n_features), dtype=matrix.dtype)
+    by_block = np.argsort(holder, kind="stable")
+    return vstack([parts[b] for b in sorted(parts)], format="csr")[np.argsort(by_block)]
+
+
+def cut_into_blocks(matrix: Matrix, rows: NDArray[Any] | Csr, bounds: NDArray[np.int64]) -> Dataset:
+    """A matrix in memory, cut at the bounds; blocks are views."""
+    spans = pairwise(bounds.tolist())
+    blocks = tuple(
+        Block(i, a, b, rows.cut(a, b) if isinstance(rows, Csr) else rows[a:b]) for i, (a, b) in enumerate(spans)
+    )
+    return Dataset(
+        matrix.name,
+        matrix.n_rows,
+        matrix.n_features,
+        matrix.dtype,
+        matrix.is_sparse,
+        blocks,
+        feature_names=matrix.feature_names,
+        row_ids=matrix.row_ids,
+    )

@@ -1,0 +1,134 @@
+"""Open any source: a matrix in memory (`open_dataset`), or as a cluster sees it (`open_rows`).
+
+Each reader ends in a C-contiguous array or in `Csr` rows, with at most a few chunks of the source held
+besides. Libraries that a source may come from are imported only when such a source is met.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dmmc.data.blocks import Csr, block_bounds, csr_bounds
+from dmmc.data.dask_rows import describe
+from dmmc.data.dataset import Dataset, Matrix, Rows, Stored, cut_into_blocks
+from dmmc.data.readers.csr import csr_of
+from dmmc.data.readers.dask_arrays import load_dask
+from dmmc.data.readers.frames import load_anndata, load_frame
+from dmmc.data.readers.loaded import Loaded
+from dmmc.data.readers.numbers import array_of, as_numbers, check_shape, comes_from, is_dask_array, is_sparse
+from dmmc.data.readers.zarr_arrays import load_path, load_zarr
+from dmmc.data.zarr_rows import open_stored
+from dmmc.errors import InputError
+
+
+def load(source: Any, component: str | None = None, n_jobs: int | None = None) -> Loaded:
+    """Read a source of any kind; see `open_dataset`.
+
+    Parameters
+    ----------
+    source : object
+        What the user gave.
+    component : str, optional
+        Path inside a zarr group or store.
+    n_jobs : int, optional
+        How many threads read; all cores by default.
+
+    Returns
+    -------
+    Loaded
+        The rows, in memory.
+    """
+    if isinstance(source, str | os.PathLike):
+        return load_path(os.fspath(source), component, n_jobs)
+    if comes_from(source, "zarr") and hasattr(source, "store_path"):
+        return load_zarr(source, str(source.store_path.store), component, n_jobs)
+    if component is not None:
+        raise InputError(
+            f"component={component!r} names a matrix inside a zarr store, but the source is a "
+            f"{type(source).__name__}: leave component out, or give the store."
+        )
+    if is_dask_array(source):
+        return load_dask(source, n_jobs)
+    if comes_from(source, "anndata"):
+        return load_anndata(source, lambda values: load(values, n_jobs=n_jobs))
+    if (comes_from(source, "pandas") or comes_from(source, "polars")) and hasattr(source, "to_numpy"):
+        return load_frame(source)
+    if is_sparse(source):
+        name = f"sparse matrix of shape {source.shape}"
+        return Loaded(name, csr_of(source, name))
+    array = array_of(source)
+    name = f"array of shape {array.shape}"
+    check_shape(array.shape, name)
+    return Loaded(name, np.ascontiguousarray(as_numbers(array, name)))
+
+
+def open_dataset(source: object, component: str | None = None, n_jobs: int | None = None) -> Dataset:
+    """Bring any matrix of numbers into memory, as row blocks.
+
+    Arrays that are already as the kernels want them (C-contiguous, native dtype) are not copied.
+
+    Parameters
+    ----------
+    source : array-like, sparse matrix, frame, dask array, zarr array or group, AnnData, str or Path
+        The matrix, or the path of a zarr store (directory or .zip). A Dataset is given back as it is.
+    component : str, optional
+        Path of the matrix inside a zarr group or store.
+    n_jobs : int, optional
+        How many threads read; all cores by default.
+
+    Returns
+    -------
+    Dataset
+        NaN and infinity are not looked for here.
+
+    Raises
+    ------
+    InputError
+        When the source is not a complete matrix of real numbers with at least one row and one column.
+    """
+    if isinstance(source, Dataset):
+        return source
+    if isinstance(source, Stored):
+        return source.load(n_jobs)
+    found = load(source, component, n_jobs)
+    rows = found.rows
+    if isinstance(rows, Csr):
+        shape, dtype = (rows.n_rows, rows.n_features), rows.data.dtype
+        bounds = csr_bounds(rows.indptr, dtype.itemsize)
+    else:
+        shape, dtype = (rows.shape[0], rows.shape[1]), rows.dtype
+        bounds = block_bounds(*shape, dtype.itemsize)
+    matrix = Matrix(
+        found.name,
+        *shape,
+        dtype,
+        isinstance(rows, Csr),
+        feature_names=found.feature_names,
+        row_ids=found.row_ids,
+    )
+    return cut_into_blocks(matrix, rows, bounds)
+
+
+def open_rows(
+    source: Any, component: str | None, n_jobs: int | None, compute: Callable[[Sequence[Any]], list[Any]]
+) -> Rows:
+    """A matrix as a cluster sees it: in a store, made by Dask, or in this process's memory.
+
+    Parameters
+    ----------
+    source, component : as of `open_dataset`
+    n_jobs : threads that read what has to be read here
+    compute : values of Dask's delayed objects, on the cluster
+    """
+    if isinstance(source, Dataset | Stored):
+        return source
+    stored = open_stored(source, component)
+    if stored is not None:
+        return stored
+    if is_dask_array(source) and component is None:
+        return describe(source, compute)
+    return open_dataset(source, component, n_jobs)

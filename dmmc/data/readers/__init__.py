@@ -1,0 +1,1 @@
+"""Every kind of source, read into rows in memory."""

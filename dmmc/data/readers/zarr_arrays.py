@@ -1,0 +1,217 @@
+"""Zarr arrays read whole, with nothing taken for zeros that is only missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.data.blocks import Csr
+from dmmc.data.readers.csr import COLUMNS_OF_INT32, checked_indptr, narrow, same_lengths, sorted_rows
+from dmmc.data.readers.loaded import Loaded
+from dmmc.data.readers.numbers import as_numbers, memory_dtype, row_words, threads
+from dmmc.data.readers.zarr_nodes import csr_shape, find_index, find_matrix, opened
+from dmmc.errors import InputError
+
+READ_BYTES = 4 * 2**20
+"""A thread reads about this much of a zarr array at a time, and at least one chunk of rows."""
+
+
+def load_path(path: str, component: str | None, n_jobs: int | None) -> Loaded:
+    """Read a zarr store on disk."""
+    with opened(path) as node:
+        return load_zarr(node, Path(path).name, component, n_jobs)
+
+
+def load_zarr(node: Any, store: str, component: str | None, n_jobs: int | None) -> Loaded:
+    """Read a zarr array, a group of CSR arrays, or the one matrix that a group holds."""
+    found = find_matrix(node, store, component)
+    names, row_ids = None, None
+    if found.frame is not None:
+        columns = index_of(found.frame, "var", store)
+        names = None if columns is None else tuple(columns.tolist())
+        row_ids = index_of(found.frame, "obs", store)
+    read = read_csr if found.is_sparse else read_all
+    return Loaded(found.name, read(found.node, found.name, n_jobs), names, row_ids)
+
+
+def index_of(group: Any, axis: str, store: str) -> NDArray[Any] | None:
+    """Read the names of rows or columns in an AnnData store."""
+    column = find_index(group, axis)
+    if column is None:
+        return None
+    check_complete(column, f"{store}/{column.path}", None)
+    return np.array(column[:].tolist(), dtype=str)
+
+
+def read_csr(group: Any, name: str, n_jobs: int | None) -> Csr:
+    """Read a whole group of CSR arrays."""
+    n_rows, n_features = csr_shape(group, name)
+    indptr = checked_indptr(read_all(group["indptr"], f"{name}/indptr", n_jobs), n_rows, name)
+
+    def as_columns(part: NDArray[Any], start: int) -> NDArray[Any]:
+        return narrow(part, n_features, indptr, start, name)
+
+    index_dtype = np.dtype(np.uint32 if n_features <= COLUMNS_OF_INT32 else np.uint64)
+    data = read_all(group["data"], f"{name}/data", n_jobs, indptr=indptr)
+    indices = read_all(
+        group["indices"], f"{name}/indices", n_jobs, indptr=indptr, dtype=index_dtype, convert=as_columns
+    )
+    return sorted_rows(same_lengths(Csr(data, indices, indptr, n_features), name))
+
+
+def read_all(
+    array: Any,
+    name: str,
+    n_jobs: int | None,
+    *,
+    indptr: NDArray[np.int64] | None = None,
+    dtype: np.dtype[Any] | None = None,
+    convert: Callable[[NDArray[Any], int], NDArray[Any]] | None = None,
+) -> NDArray[Any]:
+    """Read a whole zarr array, some of its chunks at a time on several threads.
+
+    Parameters
+    ----------
+    array : zarr.Array
+        Of any number of dimensions.
+    name : str
+        How to call it in a message.
+    n_jobs : int, optional
+        Number of threads.
+    indptr : ndarray of int64, optional
+        Says to which row each entry of `array` belongs, where they are values of CSR rows.
+    dtype : numpy.dtype, optional
+        Of the result, by default the `memory_dtype`.
+    convert : callable, optional
+        Turns a part, and the number of its first entry, into what is kept; by default `as_numbers`.
+    """
+    check_complete(array, name, indptr)
+    whole = np.empty(array.shape, dtype or memory_dtype(array.dtype, name))
+    if whole.size == 0:
+        return whole
+    # whole chunks, as zarr decodes a chunk each time a part of it is asked for
+    chunk_bytes = array.chunks[0] * whole[0].nbytes
+    step = array.chunks[0] * max(1, READ_BYTES // chunk_bytes)
+
+    def read(start: int) -> None:
+        stop = min(start + step, len(whole))
+        try:
+            part = np.asarray(array[start:stop])
+        except Exception as error:
+            raise unreadable(name, rows_of(start, stop, indptr), error) from error
+        whole[start:stop] = convert(part, start) if convert else as_numbers(part, name)
+
+    with ThreadPoolExecutor(threads(n_jobs)) as pool:
+        for _ in pool.map(read, range(0, len(whole), step)):
+            pass
+    return whole
+
+
+def unreadable(name: str, rows: tuple[int, int], error: Exception) -> InputError:
+    """The sentence about a chunk that zarr cannot read."""
+    return InputError(
+        f"{name}: a chunk of {row_words(*rows)} could not be read, it is truncated, corrupt or unreadable "
+        f"({type(error).__name__}: {error}): restore it from a copy."
+    )
+
+
+def rows_of(start: int, stop: int, indptr: NDArray[np.int64] | None) -> tuple[int, int]:
+    """Rows that the entries start to stop of an array belong to."""
+    if indptr is None:
+        return start, stop
+    first = int(np.searchsorted(indptr, start, side="right")) - 1
+    return first, max(first + 1, int(np.searchsorted(indptr, stop)))
+
+
+def check_complete(array: Any, name: str, indptr: NDArray[np.int64] | None) -> None:
+    """Refuse an array with a chunk missing: zarr would read it as zeros without a word."""
+    sentence = missing_chunks(array, name, indptr)
+    if sentence is not None:
+        raise InputError(sentence)
+
+
+def missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | None = None) -> str | None:
+    """Say which chunks of an array are missing in its store; None if none is.
+
+    Parameters
+    ----------
+    array : zarr.Array
+        Of any number of dimensions.
+    name : str
+        How to call it.
+    indptr : ndarray of int64, optional
+        Says to which row each entry belongs, where they are values of CSR rows.
+    """
+    # a shard is one object in the store, whatever the chunks in it
+    sizes = array.shards or array.chunks
+    grid = [math.ceil(length / size) for length, size in zip(array.shape, sizes, strict=True)]
+    stored = _stored_keys(array) - {"zarr.json", ".zarray", ".zattrs", ".zmetadata"}
+    absent = math.prod(grid) - len(stored)
+    missing: list[tuple[str, int]] = []
+    # a few are named: the grid of a hollow store may be too large to walk
+    for place in product(*(range(count) for count in grid)):
+        if len(missing) == 3:
+            break
+        key = array.metadata.encode_chunk_key(place)
+        if key not in stored:
+            missing.append((key, place[0] * sizes[0]))
+    if not missing:
+        return None
+    listed = []
+    for key, start in missing:
+        rows = row_words(*rows_of(start, min(start + sizes[0], array.shape[0]), indptr))
+        listed.append(f"{key} ({rows})")
+    absent = max(absent, len(missing))
+    more = f" and {absent - 3} more" if absent > 3 else ""
+    return (
+        f"{name}: {absent} of {math.prod(grid)} chunks are missing, {', '.join(listed)}{more}, "
+        "and zarr would read them as zeros: restore them, or if they are zeros write the store with "
+        "write_empty_chunks=True."
+    )
+
+
+def absent_chunk(array: Any, part: NDArray[Any], first: int) -> str | None:
+    """Key of a chunk that has left its store since it was looked over; None if all are there.
+
+    Parameters
+    ----------
+    array : zarr.Array
+    part : ndarray
+        What zarr gave for whole chunks of it. Only one that is nothing but the fill value can be absent.
+    first : int
+        Number of its first entry.
+    """
+    from zarr.core.sync import sync
+
+    sizes = array.shards or array.chunks
+    spans = [(first, first + len(part)), *((0, length) for length in array.shape[1:])]
+    fill = 0 if array.fill_value is None else array.fill_value
+    for place in product(*(range(a // size, -(-b // size)) for (a, b), size in zip(spans, sizes, strict=True))):
+        cut = tuple(
+            slice(max(i * size - a, 0), (i + 1) * size - a) for i, (a, _), size in zip(place, spans, sizes, strict=True)
+        )
+        if (part[cut][:1] == fill).all() and (part[cut] == fill).all():
+            key = array.metadata.encode_chunk_key(place)
+            if not sync((array.store_path / key).exists()):
+                return str(key)
+    return None
+
+
+def _stored_keys(array: Any) -> set[str]:
+    """Keys of what the store has of an array, relative to the array."""
+    # nchunks_initialized would not do: it miscounts shards at the edge, and is quadratic in their number
+    from zarr.core.sync import sync
+
+    within = f"{array.path}/" if array.path else ""
+
+    async def keys() -> set[str]:
+        return {key.removeprefix(within) async for key in array.store.list_prefix(within)}
+
+    return sync(keys())

@@ -1,0 +1,157 @@
+"""Zarr stores: which matrix is meant, and what it is, before any of it is read."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+from dmmc.data.readers.numbers import check_shape
+from dmmc.errors import InputError
+
+MADE_UP = "dmmc-made-up-index"
+"""Attribute of an obs or var whose index `dmmc convert` made up, as AnnData wants one: it names nothing."""
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Any]:
+    """Open a zarr store on disk, a directory or a .zip file: its root, an array or a group."""
+    if "://" in path:
+        raise InputError(f"{path!r} is a URL, and those are not yet read: copy the store to a local path.")
+    if not os.path.exists(path):
+        raise InputError(f"{path!r} does not exist: the path of a zarr store is wanted.")
+    import zarr
+
+    with ExitStack() as stack:
+        try:
+            if zipfile.is_zipfile(path):
+                store: Any = stack.enter_context(zarr.storage.ZipStore(path, mode="r"))
+            else:
+                store = path
+            node = zarr.open(store, mode="r")
+        except Exception as error:
+            raise InputError(
+                f"{path!r} is not a zarr store that can be opened ({type(error).__name__}): give one, "
+                "or write one from a file of another kind with `dmmc convert`."
+            ) from error
+        yield node
+
+
+class Found(NamedTuple):
+    """The matrix that is meant in a zarr store, before any of it is read.
+
+    Parameters
+    ----------
+    name : str
+        How to call it in a message.
+    node : zarr.Array or zarr.Group
+        A 2-D array, or the group of CSR arrays.
+    is_sparse : bool
+        Whether it is such a group.
+    frame : zarr.Group, optional
+        The AnnData group whose X it is.
+    """
+
+    name: str
+    node: Any
+    is_sparse: bool
+    frame: Any = None
+
+
+def find_matrix(node: Any, store: str, component: str | None) -> Found:
+    """Find the matrix in a zarr store, or say why none can be read.
+
+    Parameters
+    ----------
+    node : zarr.Array or zarr.Group
+        Root of the store.
+    store : str
+        Its name.
+    component : str, optional
+        Path of the matrix inside.
+
+    Returns
+    -------
+    Found
+    """
+    if component is not None:
+        node = _inside(node, store, component)
+    kind = _kind(node)
+    if kind == "group":
+        node = _only_matrix(node, store)
+        kind = _kind(node)
+    name = f"{store}/{node.path}" if node.path else store
+    if kind == "anndata":
+        if "X" not in node:
+            raise InputError(f"{store} is an AnnData store without X: {_candidates(node)}.")
+        return find_matrix(node["X"], store, None)._replace(frame=node)
+    if kind == "csc_matrix":
+        raise InputError(f"{name} is stored by columns (csc_matrix): convert it with tocsr() and write it again.")
+    if kind == "array":
+        check_shape(node.shape, f"{name} of shape {node.shape}")
+    return Found(name, node, is_sparse=kind == "csr_matrix")
+
+
+def _kind(node: Any) -> str:
+    """Tell what a node is to us: "array", "csr_matrix", "csc_matrix", "anndata" or just a "group"."""
+    if hasattr(node, "shape"):
+        return "array"
+    encoding = node.attrs.get("encoding-type")
+    return encoding if encoding in ("csr_matrix", "csc_matrix", "anndata") else "group"
+
+
+def _inside(node: Any, store: str, component: str) -> Any:
+    if hasattr(node, "shape"):
+        raise InputError(f"{store} is a single array, so there is no component={component!r} in it.")
+    try:
+        return node[component]
+    except (KeyError, ValueError) as error:
+        raise InputError(f"{store} has no {component!r}: {_candidates(node)}.") from error
+
+
+def _only_matrix(group: Any, store: str) -> Any:
+    found = list(_matrices(group))
+    if len(found) != 1:
+        raise InputError(f"{store} does not say which matrix is meant: {_candidates(group)}.")
+    return found[0]
+
+
+def _candidates(group: Any) -> str:
+    within = f"{group.path}/" if group.path else ""
+    paths = sorted(repr(node.path.removeprefix(within)) for node in _matrices(group))
+    if not paths:
+        return "it holds no 2-D array and no CSR group"
+    return f"choose with component= one of {', '.join(paths)}"
+
+
+def _matrices(group: Any) -> Iterator[Any]:
+    """All nodes below a group that could be meant."""
+    for _, node in sorted(group.members()):
+        kind = _kind(node)
+        if kind == "group":
+            yield from _matrices(node)
+        elif kind != "array" or len(node.shape) == 2:
+            yield node
+
+
+def find_index(group: Any, axis: str) -> Any | None:
+    """The array with the names of rows ("obs") or columns ("var") of an AnnData store, if it has them."""
+    frame = group.get(axis)
+    if frame is None or _kind(frame) == "array" or frame.attrs.get(MADE_UP):
+        return None
+    column = frame.get(frame.attrs.get("_index", "_index"))
+    return None if column is None or _kind(column) != "array" else column
+
+
+def csr_shape(group: Any, name: str) -> tuple[int, int]:
+    """Shape of a CSR group that has all its parts."""
+    lacking = [part for part in ("data", "indices", "indptr") if not hasattr(group.get(part), "ndim")]
+    shape = group.attrs.get("shape")
+    if lacking or not isinstance(shape, list) or len(shape) != 2:
+        lacks = ", ".join(lacking) or "the attribute shape of two numbers"
+        raise InputError(f"{name} says it is a csr_matrix but lacks {lacks}.")
+    n_rows, n_features = (int(size) for size in shape)
+    check_shape((n_rows, n_features), name)
+    return n_rows, n_features

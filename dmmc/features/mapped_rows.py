@@ -1,0 +1,139 @@
+"""An engine whose rows are features of another one's, computed block by block in each pass; small ones may be kept."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.data.blocks import Block, block_bounds
+from dmmc.data.dataset import Rows, Stored, recut
+from dmmc.features import maps
+from dmmc.features.maps import Map
+
+if TYPE_CHECKING:
+    from dmmc.engine import Engine
+
+Array = NDArray[Any]
+
+
+class Mapped:
+    """Passes over features.
+
+    Parameters
+    ----------
+    engine : has the rows
+    row_map : makes features of them
+    name : how to call the features in a message
+    keep : whether blocks keep their features for the next pass
+    """
+
+    def __init__(self, engine: Engine, row_map: Map, name: str, keep: bool = False) -> None:
+        self._engine = engine
+        self._map = row_map
+        self._name = name
+        self._key = uuid.uuid4().hex if keep else None
+
+    @property
+    def dataset(self) -> Rows:
+        """The features, as something that lies in a store."""
+        rows = self._engine.dataset
+        reader = _Features(self._engine, self._map)
+        m = self._map.n_values
+        return Stored(
+            self._name,
+            rows.n_rows,
+            m,
+            np.dtype(np.float32),
+            False,
+            rows.bounds,
+            rows.n_rows * m,
+            reader,
+            rows.weight,
+            rows.given,
+            reader.take,
+            row_ids=rows.row_ids,
+        )
+
+    def use(self, dataset: Rows) -> None:
+        """Go on with the same rows, of which something else is said."""
+        self._engine.use(self._engine.dataset.with_columns(dataset.weight, dataset.given))
+
+    def over(self, dataset: Rows) -> AbstractContextManager[Engine]:
+        """An engine of the same kind over other rows."""
+        return self._engine.over(dataset)
+
+    def run(self, work: Callable[[Block, Any], Any], params: Any) -> Any:
+        """Sum of `work(block, params)` over all blocks of features."""
+        return self._engine.run(_Through(work), (self._map, params, self._key))
+
+    def rows(self, work: Callable[[Block, Any], Any], params: Any) -> Iterator[Any]:
+        """`work(block, params)` of each block of features, in block order."""
+        return self._engine.rows(_Through(work), (self._map, params, self._key))
+
+
+@contextmanager
+def mapped(engine: Engine, row_map: Map, name: str, keep: bool = False) -> Iterator[Mapped]:
+    """Passes over features, in blocks that are small as features too."""
+    rows = engine.dataset
+    bounds = _finer(rows.bounds, row_map.n_values)
+    if len(bounds) == len(rows.bounds):
+        yield Mapped(engine, row_map, name, keep)
+        return
+    with engine.over(recut(rows, bounds)) as inner:
+        yield Mapped(inner, row_map, name, keep)
+
+
+def _finer(bounds: Array, n_values: int) -> Array:
+    """Blocks cut again where their features would be larger than a block may be."""
+    parts = [start + block_bounds(stop - start, n_values, 4)[:-1] for start, stop in pairwise(bounds)]
+    return np.append(np.concatenate(parts), bounds[-1])
+
+
+class _Through:
+    """A pass over features as a pass over rows: by its own name, and it pickles."""
+
+    def __init__(self, work: Callable[[Block, Any], Any]) -> None:
+        self.work = work
+        self.__name__ = work.__name__
+        self.__qualname__ = f"{work.__qualname__} of features"
+        self.__module__ = work.__module__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Through, (self.work,)
+
+    def __call__(self, block: Block, params: tuple[Map, Any, str | None]) -> Any:
+        row_map, inner, key = params
+        known = block.cache.get("features")
+        if key is None or known is None or known["key"] != key:
+            known = {"key": key, "rows": row_map.apply(block)}
+        if key is not None:
+            block.cache["features"] = known
+        # what is kept with features is not what is kept with rows
+        return self.work(replace(block, rows=known["rows"], cache=block.cache if key is None else known), inner)
+
+
+class _Features:
+    """Reads features: maps the rows that it takes."""
+
+    def __init__(self, engine: Engine, row_map: Map) -> None:
+        self._engine = engine
+        self._map = row_map
+
+    def take(self, rows: Array) -> Array:
+        """Features of a few rows."""
+        return maps.of_rows(self._map, self._engine.dataset.take(rows))
+
+    def read(self, start: int, stop: int) -> Array:
+        """Features of rows start to stop."""
+        return self.take(np.arange(start, stop))
+
+    def load(self, n_jobs: int | None) -> Array:
+        """All features."""
+        return self.read(0, self._engine.dataset.n_rows)

@@ -1,0 +1,1 @@
+"""The small problem on the driver: cutting planes, their dual, and the norms of hyperplanes."""

@@ -1,0 +1,1 @@
+"""What one sweep over the data computes: losses, geometry, passes."""

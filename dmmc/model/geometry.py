@@ -1,0 +1,274 @@
+"""Centre and scale of the data, worked out once and then applied implicitly (MATH.md section 1).
+
+Rows are seen as `(x - mean) / unit`, with root mean squared norm 1. Nothing is ever computed on a shifted or scaled
+copy: hyperplanes are folded into raw coordinates on the way to the data, sums are centred on the way back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc import kernels
+from dmmc.data.dataset import Rows
+from dmmc.errors import ClusteringWarning, InputError, warn
+from dmmc.model import inspect, passes
+from dmmc.model.inspect import Description, Inspection, Limits
+
+Array = NDArray[Any]
+
+SAMPLE_ROWS = 1024
+"""Evenly spaced rows that give a centre and a spread which no single row can move."""
+WIDELY = 30.0
+"""Features are standardised where the largest spread is this many times the median one."""
+FAR = 10.0
+"""A row farther from the centre than this many times the median row has its influence limited."""
+HOPELESS = 1e15
+"""A row farther than this would overflow float32 when squared."""
+EQUAL = 1e-6
+"""Rows of a part that differ by less than this fraction of the whole do not differ."""
+LARGEST = {np.float32: 1e30, np.float64: 1e150}
+"""Numbers beyond this overflow when they are squared and summed in the compute type."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """`x -> (x - mean) / unit`, and back.
+
+    Parameters
+    ----------
+    mean : (d,)
+    unit : (d,), the root mean squared norm, times each feature's standard deviation where features are standardised
+    total : sum of the rows' weights
+    standardised : whether features were put on one scale
+    fingerprint : digest of the data
+    norm : root mean squared norm of the centred rows, of standardised ones where they are
+    """
+
+    mean: Array
+    unit: Array
+    total: float
+    standardised: bool
+    fingerprint: str
+    norm: float = 1.0
+
+    def raw(self, W: Array, b: Array, price: Array | None = None) -> passes.Hyperplanes:
+        """Hyperplanes on centred and scaled rows, as hyperplanes on the rows as they are."""
+        folded = W / self.unit
+        return passes.Hyperplanes(folded, b - folded @ self.mean, np.zeros_like(b) if price is None else price)
+
+    def centred(self, weighted: Array, tilt: Array) -> Array:
+        """Mean of `coef * row` from the sums of `coef * raw row` and of `coef`."""
+        out: Array = (weighted - tilt[..., None] * self.mean) / (self.unit * self.total)
+        return out
+
+    def apply(self, rows: Any) -> Any:
+        """A few rows, centred and scaled: dense float32; sparse rows are only scaled (distances do not change)."""
+        if not isinstance(rows, np.ndarray):
+            return rows.astype(np.float64).multiply(1.0 / self.unit).tocsr()
+        return ((rows - self.mean) / self.unit).astype(np.float32)
+
+
+def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tuple[Geometry, Rows]:
+    """Validate the data and find its geometry.
+
+    1. one pass reads every number: NaN and infinity are named, moments and the fingerprint computed
+    2. a sample of rows tells whether feature scales differ widely, whatever a few rows may hold
+    3. one pass measures each row's distance from the centre; gross outliers get a small weight, with a warning
+    4. only if there were any: the moments again, with those weights
+
+    Parameters
+    ----------
+    dataset : Dataset or Stored
+    run : the engine's `rows`: a pass over the blocks, one result a block
+    scale : "auto", "standard" or "none"
+
+    Returns
+    -------
+    geometry, and the dataset with the weights of outliers lowered (or as it was)
+    """
+    shift = _row(dataset, 0)
+    found = list(run(inspect.inspect, shift))  # 1
+    _check_numbers(dataset, found)
+    total, mean, variance = _moments([block.moments for block in found], shift)
+    weight = np.ones(dataset.n_rows) if dataset.weight is None else dataset.weight.copy()
+    if not total > 0:
+        raise InputError("the sample weights of all rows are 0; at least one row must count.")
+    sample = _sampled(dataset, weight)  # 2
+    standardise = scale == "standard" or (scale == "auto" and sample.differs_widely)
+    # a feature that hardly ever moves has no spread but that of its few rows
+    spread = np.where(sample.spread > 0, sample.spread, np.sqrt(variance))
+    inverse = 1.0 / np.where(spread > 0, spread, 1.0) if standardise else np.ones(dataset.n_features)
+    far = np.concatenate(list(run(inspect.distances, (sample.centre, inverse))))  # 3
+    limits = _limits(dataset, far, weight)
+    if limits is not None:
+        shift = _row(dataset, int(far.argmin()))
+        total, mean, variance = _moments(run(inspect.describe, (shift, limits)), shift)  # 4
+        weight[limits.rows] *= limits.factors
+        dataset = dataset.with_columns(weight=weight)
+    deviation = np.sqrt(np.where(variance > 0, variance, 1.0)) if standardise else np.ones(dataset.n_features)
+    norm = float(np.sqrt(np.sum(variance / deviation**2)))
+    unit = norm * deviation
+    _check_spread(dataset, unit[variance > 0], [block.moments for block in found])
+    return Geometry(mean, unit, total, standardise, _fingerprint(dataset, found), norm), dataset
+
+
+def of_part(dataset: Rows, run: Callable[..., Iterable[Any]], whole: Geometry) -> Geometry | None:
+    """The geometry of the rows that have weight, features on the scale of the whole; None where they do not differ.
+
+    Parameters
+    ----------
+    dataset : the rows, with weight 0 for those that are not in the part
+    run : the engine's `rows`
+    whole : of all rows
+    """
+    total, mean, variance = _moments(run(inspect.describe, (whole.mean, None)), whole.mean)
+    spread = float(np.sqrt(np.sum(variance / whole.unit**2)))
+    if not (total > 0 and spread > EQUAL):
+        return None
+    return replace(whole, mean=mean, unit=spread * whole.unit, total=total)
+
+
+def with_more(dataset: Rows, run: Callable[..., Iterable[Any]], before: Geometry) -> tuple[Geometry, Geometry]:
+    """The geometry when more rows have come: their mean joins that of the earlier ones, the unit stays.
+
+    Parameters
+    ----------
+    dataset : the new rows
+    run : the engine's `rows`
+    before : of the earlier rows
+
+    Returns
+    -------
+    With the weight of the new rows alone, and with that of all.
+    """
+    found = list(run(inspect.inspect, before.mean))
+    _check_numbers(dataset, found)
+    total, mean, _ = _moments([block.moments for block in found], before.mean)
+    every = before.total + total
+    joint = replace(before, mean=before.mean + (total / every) * (mean - before.mean), total=every)
+    return replace(joint, total=total), joint
+
+
+def _check_numbers(dataset: Rows, found: list[Inspection]) -> None:
+    """Numbers are finite, and small enough to be squared and added up."""
+    for block in found:
+        if block.nonfinite is not None:
+            raise inspect.not_finite(dataset, block.nonfinite)
+    largest = max(block.largest for block in found)
+    if largest > LARGEST[kernels.compute_dtype(dataset.dtype)]:
+        raise InputError(
+            f"{dataset.name} holds numbers as large as {largest:.3g}, so large that their squares overflow "
+            f"in {dataset.dtype}; rescale the data."
+        )
+
+
+def _check_spread(dataset: Rows, units: Array, parts: list[Description]) -> None:
+    """Rows differ, and by enough to divide by: `units` are those of the features that vary."""
+    if len(units) and units.min() > 1.0 / LARGEST[kernels.compute_dtype(dataset.dtype)]:
+        return
+    if len(units) or any(part.first.any() for part in parts):
+        raise InputError(
+            f"the rows of {dataset.name} differ by so little that the squares of their differences vanish in "
+            f"{dataset.dtype}; rescale the data."
+        )
+    raise InputError(
+        f"all {dataset.n_rows} rows of {dataset.name} are equal (or only rows of weight 0 differ); "
+        "clustering needs rows that differ."
+    )
+
+
+def _fingerprint(dataset: Rows, found: list[Inspection]) -> str:
+    digest = hashlib.sha256(f"{dataset.n_rows} {dataset.n_features} {dataset.dtype.str}".encode())
+    digest.update("".join(block.digest for block in found).encode())
+    return digest.hexdigest()
+
+
+def _moments(parts: Iterable[Description], shift: Array) -> tuple[float, Array, Array]:
+    """Total weight, mean and variance from the blocks' sums about the shift."""
+    first, second, weights = zip(*parts, strict=True)
+    total = sum(weights)
+    mean = np.sum(first, axis=0) / (total or 1.0)
+    variance = np.sum(second, axis=0) / (total or 1.0) - mean**2
+    # what is left of a constant feature is rounding
+    return total, mean + shift, np.where(variance > 1e-14 * mean**2, variance, 0.0)
+
+
+def _row(dataset: Rows, number: int) -> Array:
+    """A row to take moments about: nearer to the mean than 0 is, and a constant feature is exactly 0 from it."""
+    row = dataset.take(np.array([number]))
+    row = (row.toarray() if dataset.is_sparse else row)[0].astype(np.float64)
+    return np.where(np.isfinite(row), row, 0.0)
+
+
+class _Sample(NamedTuple):
+    centre: Array
+    """Median of each feature."""
+    spread: Array
+    """95 % quantile of the distance from it: 0 where a feature hardly ever moves."""
+    differs_widely: bool
+
+
+def _sampled(dataset: Rows, weight: Array) -> _Sample:
+    """Centre and spread of evenly spaced rows; whether spreads differ, of the features that move in most rows.
+
+    Features that are 0 in most rows (words, rare events) differ in frequency rather than in unit.
+    """
+    count = min(dataset.n_rows, SAMPLE_ROWS)
+    chosen = np.arange(count) * dataset.n_rows // count
+    rows, omega = dataset.take(chosen), weight[chosen]
+    if not omega.any():
+        omega = np.ones(count)
+    d = dataset.n_features
+    centre, spread, moves = np.zeros(d), np.zeros(d), np.zeros(d, bool)
+    columns = np.arange(d)
+    if dataset.is_sparse:
+        rows = rows.tocsc()
+        # the others are 0 in at least 95 % of the rows, so both quantiles are 0
+        columns = np.flatnonzero((rows != 0).T @ omega >= 0.05 * omega.sum())
+    for start in range(0, len(columns), 256):
+        some = columns[start : start + 256]
+        part = rows[:, some]
+        part = np.asarray(part.toarray() if dataset.is_sparse else part, np.float64)
+        centre[some] = _quantile(part, omega, 0.5)
+        away = np.abs(part - centre[some])
+        spread[some] = _quantile(away, omega, 0.95)
+        moves[some] = _quantile(away, omega, 0.5) > 0
+    widely = bool(moves.any() and spread[moves].max() > WIDELY * np.median(spread[moves]))
+    return _Sample(centre, spread, widely)
+
+
+def _quantile(values: Array, weight: Array, q: float) -> Array:
+    """Per column, the least value at or below which there is the fraction q of the weight."""
+    if (weight == weight[0]).all():
+        return np.asarray(np.quantile(values, q, axis=0, method="inverted_cdf"))
+    order = np.argsort(values, axis=0, kind="stable")
+    below = np.cumsum(weight[order], axis=0)
+    at = np.minimum((below < q * weight.sum()).sum(axis=0), len(values) - 1)
+    return np.asarray(values[order[at, np.arange(values.shape[1])], np.arange(values.shape[1])])
+
+
+def _limits(dataset: Rows, far: Array, weight: Array) -> Limits | None:
+    """Let a row beyond FAR times the median distance count as much, in the second moment, as a median row."""
+    typical = float(_quantile(far[:, None], weight, 0.5)[0])
+    outlying = np.flatnonzero((far > FAR * typical) & (weight > 0)) if typical > 0 else np.zeros(0, int)
+    if len(outlying) == 0 or weight[outlying].sum() > 0.05 * weight.sum():
+        return None
+    worst = int(outlying[np.argmax(far[outlying])])
+    times = far[worst] / typical
+    if times > HOPELESS:
+        raise InputError(
+            f"row {worst} of {dataset.name} lies {times:.3g} times as far out as the median row, too far to compute "
+            "with; correct or drop it."
+        )
+    warn(
+        f"{len(outlying)} of {dataset.n_rows} rows lie more than {FAR:g} times as far out as the median row "
+        f"(row {worst}: {times:.3g} times); they get a cluster, but little influence on where it is.",
+        ClusteringWarning,
+    )
+    return Limits(outlying, (typical / far[outlying]) ** 2)

@@ -1,0 +1,1 @@
+"""Pairs of rows that must or cannot be together."""

@@ -1,0 +1,201 @@
+"""What a report shows of a fit: sizes, margins, a map of sampled rows, typical and borderline rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.data.blocks import Block
+from dmmc.data.dataset import Rows
+from dmmc.features import maps
+from dmmc.features.maps import Decision
+from dmmc.model import passes
+from dmmc.model.passes import Hyperplanes
+
+Array = NDArray[Any]
+Oracle = Callable[[Callable[..., Any], Any], Any]
+
+SAMPLED = 3000
+"""Rows of the sample; if they are long, as many as `SAMPLE_BYTES` hold."""
+SAMPLE_BYTES = 64 * 2**20
+BINS = 60
+SHOWN = 6
+"""Most rows of each kind shown for a cluster."""
+WHOLE = 2**22
+"""Most numbers of rows that are kept whole; of longer rows only the columns that say most are."""
+TOLD = 8
+"""Columns that say most, of each such row."""
+
+
+class Summary(NamedTuple):
+    """Arrays of a report.
+
+    Attributes
+    ----------
+    sizes : rows of each cluster
+    edges, counts : histogram of the margins, (bins + 1,) and (k, bins)
+    map_xy, map_labels, map_rows : two coordinates, cluster and number of each sampled row
+    examples : (cluster, 0 for typical or 1 for borderline, row, margin) of each row worth looking at
+    values, columns : those rows, and the columns that are kept of them
+    """
+
+    sizes: Array
+    edges: Array
+    counts: Array
+    map_xy: Array
+    map_labels: Array
+    map_rows: Array
+    examples: Array
+    values: Array
+    columns: Array
+
+
+def summarise(
+    dataset: Rows,
+    run: Oracle,
+    decision: Decision,
+    labels: Array,
+    *,
+    images: bool = False,
+    standardised: bool = False,
+    subspace: Hyperplanes | None = None,
+) -> Summary:
+    """Look at a finished clustering.
+
+    Parameters
+    ----------
+    dataset : the rows
+    run : a pass and its params to the sum over all rows
+    decision : what the model makes of a row, and its hyperplanes
+    labels : of all rows
+    images : keep whole rows, to draw them
+    standardised : features were put on one scale, so distances are taken on it too
+    subspace : directions that the model has learned; if there are two or more, the map is along the first two
+    """
+    row_map, planes = decision
+    k = max(planes.n_scores, 2)
+    rows = _sampled(dataset, labels, k)
+    sample = dataset.take(rows)
+    seen = sample if row_map is None else maps.of_rows(row_map, sample)
+    f = planes.decided(np.asarray(seen @ planes.W.T))
+    lead, of = margins(f), labels[rows]
+    shown = SHOWN
+    if images:
+        shown = int(np.clip(4 * WHOLE // (2 * k * dataset.n_features), 1, SHOWN))
+    near = _on_one_scale(sample) if standardised else sample
+    chosen = [pick for cluster in range(k) for pick in _examples(near, of, lead, cluster, shown)]
+    at = [i for _, _, i in chosen]
+    columns = _columns(sample[at], images)
+    top = float(np.quantile(lead, 0.995))
+    edges = np.linspace(0.0, top if top > 0 else 1.0, BINS + 1)
+    return Summary(
+        sizes=np.bincount(labels, minlength=k),
+        edges=edges,
+        counts=run(margin_counts, (decision, edges)),
+        map_xy=_map(seen, f) if subspace is None or len(subspace.W) < 2 else _along(seen, subspace),
+        map_labels=of,
+        map_rows=rows,
+        examples=np.array([(cluster, kind, rows[i], lead[i]) for cluster, kind, i in chosen], np.float64),
+        values=_dense(sample[at][:, columns]),
+        columns=columns,
+    )
+
+
+def margins(f: Array) -> Array:
+    """Lead of each row's cluster over the runner-up; |f| for two clusters."""
+    if f.shape[1] == 1:
+        return np.abs(f[:, 0])
+    ordered = np.partition(f, f.shape[1] - 2, axis=1)
+    lead: Array = ordered[:, -1] - ordered[:, -2]
+    return lead
+
+
+def _sampled(dataset: Rows, labels: Array, k: int) -> Array:
+    """Numbers of rows at equal distances, and some more of clusters that few of them are in."""
+    row_bytes = 8 * max(1, dataset.nnz // dataset.n_rows)
+    rows = _spread(np.arange(dataset.n_rows), min(SAMPLED, max(100, SAMPLE_BYTES // row_bytes)))
+    rare = np.flatnonzero(np.bincount(labels[rows], minlength=k) < SHOWN)
+    return np.unique(np.concatenate([rows, *(_spread(np.flatnonzero(labels == c), SHOWN) for c in rare)]))
+
+
+def _spread(rows: Array, most: int) -> Array:
+    """At most so many of them, at equal distances."""
+    count = min(len(rows), most)
+    return rows[np.arange(count) * len(rows) // max(count, 1)]
+
+
+def margin_counts(block: Block, params: tuple[Decision, Array]) -> Array:
+    """Histogram of a block's margins, cluster by cluster; those above the last edge are in the last bin."""
+    decision, edges = params
+    f = maps.scores(block, decision)
+    bins = np.clip(np.searchsorted(edges, margins(f), side="right") - 1, 0, BINS - 1)
+    counts = np.zeros((max(f.shape[1], 2), BINS), np.int64)
+    np.add.at(counts, (passes.largest(f), bins), 1)
+    return counts
+
+
+def _on_one_scale(sample: Any) -> Any:
+    """Features divided by their standard deviation; those that do not vary stay."""
+    rows = sample.astype(np.float64)
+    square = np.asarray((rows**2).mean(axis=0)).ravel() - np.asarray(rows.mean(axis=0)).ravel() ** 2
+    inverse = 1.0 / np.sqrt(np.where(square > 0, square, 1.0))
+    return rows * inverse if isinstance(rows, np.ndarray) else rows.multiply(inverse).tocsr()
+
+
+def _examples(sample: Any, of: Array, lead: Array, cluster: int, shown: int) -> list[tuple[int, int, int]]:
+    """Sampled rows nearest to the cluster's mean, and those with the least margin."""
+    members = np.flatnonzero(of == cluster)
+    if len(members) == 0:
+        return []
+    rows = sample[members].astype(np.float64)
+    mean = np.asarray(rows.mean(axis=0)).ravel()
+    away = np.asarray((rows**2).sum(axis=1)).ravel() - 2.0 * np.asarray(rows @ mean).ravel()
+    typical = members[np.argsort(away, kind="stable")[:shown]]
+    border = members[np.argsort(lead[members], kind="stable")[:shown]]
+    return [(cluster, 0, int(i)) for i in typical] + [(cluster, 1, int(i)) for i in border]
+
+
+def _columns(rows: Any, images: bool) -> Array:
+    """All columns; of long rows those in which some row is largest, or furthest from the mean of these rows."""
+    if images or rows.shape[0] * rows.shape[1] <= WHOLE:
+        return np.arange(rows.shape[1])
+    if isinstance(rows, np.ndarray):
+        middle, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
+        spread[spread == 0] = np.inf
+        told = [np.argsort(-np.abs(row - middle) / spread, kind="stable")[:TOLD] for row in rows]
+    else:
+        size = np.abs(rows.data.astype(np.float64))
+        parts = [slice(first, last) for first, last in pairwise(rows.indptr)]
+        told = [rows.indices[part][np.argsort(-size[part], kind="stable")[:TOLD]] for part in parts]
+    return np.unique(np.concatenate(told)).astype(np.int64)
+
+
+def _dense(rows: Any) -> Array:
+    return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
+
+
+def _along(sample: Any, subspace: Hyperplanes) -> Array:
+    """Two coordinates: those along the first two directions of a subspace."""
+    return np.asarray(sample @ subspace.W[:2].T) + subspace.b[:2]
+
+
+def _map(sample: Any, f: Array) -> Array:
+    """Two coordinates: the leading directions of the scores; for two clusters, f and what it leaves unexplained."""
+    if f.shape[1] > 1:
+        centred = f - f.mean(axis=0)
+        _, _, directions = np.linalg.svd(centred, full_matrices=False)
+        return np.asarray(centred @ directions[:2].T)
+    from sklearn.utils.extmath import randomized_svd
+
+    width = min(4, *sample.shape)
+    left, scale, _ = randomized_svd(sample.astype(np.float64), n_components=width, random_state=0)
+    rest = left * scale
+    rest = rest - rest.mean(axis=0)
+    along = f - f.mean()
+    rest = rest - along @ (along.T @ rest) / max(float((along**2).sum()), 1e-300)
+    _, _, directions = np.linalg.svd(rest, full_matrices=False)
+    return np.hstack([f, rest @ directions[:1].T])

@@ -1,0 +1,1 @@
+"""Result folders, checkpoints and label files on disk."""

@@ -1,0 +1,226 @@
+"""Checkpoints of a fit: written while it searches, compared with what is asked for before the search goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import reprlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.errors import ClusteringWarning, InputError, warn
+from dmmc.pairs.io import Links
+from dmmc.plain_json import plain
+from dmmc.results import atomic_files, state_codec
+from dmmc.results.contents import environment
+from dmmc.results.folder import Out
+from dmmc.solvers.driver import Line
+
+EVERY = 2.0
+"""Seconds from one checkpoint to the next, at least."""
+SHARE = 0.02
+"""Largest part of the time that writing them may take."""
+KIND = "checkpoint"
+FREE = ("n_jobs", "max_seconds", "callbacks")
+"""Parameters that have no influence on where a search goes."""
+BITS = ("dmmc", "python", "numpy", "scipy", "scikit-learn", "numba", "llvmlite", "piqp")
+"""Whose versions decide the last bits."""
+
+
+def asked(
+    method: str, params: Mapping[str, Any], sample_weight: Any, constraints: Links | None = None
+) -> dict[str, Any]:
+    """All that was asked for and decides the result, by name; arrays by their digests."""
+    named = {name: value for name, value in params.items() if name not in FREE}
+    if not isinstance(named.get("init", ""), str):
+        named["init"] = _digest(named["init"])
+    weight = None if sample_weight is None else _digest(sample_weight)
+    if constraints is not None:
+        named["constraints"] = constraints.digest
+    found: dict[str, Any] = plain({"method": method, **named, "sample_weight": weight})
+    return found
+
+
+def _digest(values: Any) -> str:
+    """The same for the same numbers, whatever their type."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # the estimator says what is wrong with it
+        return "no array"
+    if array.dtype.kind in "biuf":
+        array = np.ascontiguousarray(array, np.float64)
+    return f"shape {array.shape}, sha256 {hashlib.sha256(array.tobytes()).hexdigest()[:16]}"
+
+
+class Checkpoints:
+    """The checkpoints of one fit, in its OUT: what `drive` calls a keeper.
+
+    Parameters
+    ----------
+    out : Out, entered
+    """
+
+    def __init__(self, out: Out) -> None:
+        self._out = out
+        self._name = str(out.checkpoint / f"{KIND}.json")
+        self._facts: dict[str, Any] = {}
+        self._last: tuple[Any, Sequence[Line], int] | None = None
+        self._saved = -1
+        self._next = 0.0
+        self._found: dict[str, Any] = {}
+        self._phases: dict[str, NDArray[Any]] = {}
+        """What was made before the search, by the name of the phase and of the array."""
+        self._written: set[str] = set()
+        if out.resumed:
+            self._found, arrays = atomic_files.read(out.checkpoint, KIND)
+            has_state = "state" in arrays
+            self._data: NDArray[Any] = arrays.pop("state", np.zeros(0))
+            self._phases = arrays
+            self._written = set(arrays)
+            searching = self._found.get("search") is not None
+            if searching != has_state or not all(
+                isinstance(self._found.get(part), dict) for part in ("asked", "data", "versions")
+            ):
+                raise InputError(f"{self._name} is damaged: it does not say what it is a checkpoint of.")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """After the search too, what fails must not cost it."""
+        if error is not None:
+            with suppress(OSError):
+                self.save()
+
+    # ------------------------------------------------------------------------------------ compared with what is asked
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the search to go on with, if there is one."""
+        seed = self._found["asked"].get("random_state") if self._found else None
+        return seed if isinstance(seed, int) else None
+
+    def compare(self, asked: Mapping[str, Any]) -> None:
+        """Refuse to go on if anything else is asked for, or by other libraries; note both."""
+        here = environment()
+        self._facts.update(asked=dict(asked), versions={name: here[name] for name in (*BITS, "cpu") if name in here})
+        if not self._found:
+            return
+        versions = {**self._found["versions"]}
+        cpu = versions.pop("cpu", None)
+        self._refuse(self._differences(asked, self._found["asked"]))
+        self._refuse(self._differences({name: here[name] for name in BITS if name in here}, versions))
+        if cpu != here["cpu"]:
+            warn(
+                f"the checkpoint was written on a CPU of type {_short.repr(cpu)}, and this one is {here['cpu']!r}: "
+                "the last bits of the result may be others.",
+                ClusteringWarning,
+            )
+
+    def compare_data(self, **kind: Any) -> None:
+        """Refuse to go on with data of another shape or type; note both."""
+        self._facts["data"] = kind
+        if self._found:
+            there = {name: self._found["data"].get(name) for name in kind}
+            self._refuse(self._differences(kind, there, "the data's "))
+
+    def _differences(self, here: Mapping[str, Any], there: Mapping[str, Any], what: str = "") -> list[str]:
+        absent = object()
+        return [
+            f"{what}{name} is {_shown(here, name)}, but {_shown(there, name)} in the checkpoint"
+            for name in dict.fromkeys((*here, *there))
+            if here.get(name, absent) != there.get(name, absent)
+        ]
+
+    def _refuse(self, differences: Sequence[str]) -> None:
+        if differences:
+            raise InputError(
+                f"{self._out.given} cannot be resumed: {'; '.join(differences)}. Ask for the same as then, or begin "
+                "anew with --overwrite (overwrite=True)."
+            )
+
+    # ----------------------------------------------------------------------------------------------- what drive calls
+
+    def found(
+        self, fingerprint: str, types: Sequence[type[Any]], whole: Callable[[Any], bool]
+    ) -> tuple[Any, list[Line]] | None:
+        """State and history of the search to go on with; None where it begins."""
+        self._identify(fingerprint)
+        if self._found.get("search") is None:
+            return None
+        state, lines = self._decoded(types)
+        if not whole(state):
+            raise InputError(f"{self._name} is damaged: its arrays do not fit together.")
+        self._found.clear()
+        self._saved = len(lines)
+        self._out.log_again(lines)
+        return state, lines
+
+    def _identify(self, fingerprint: str) -> None:
+        """Refuse to go on with other data; note which they are."""
+        self._facts["data"]["fingerprint"] = fingerprint
+        if self._found:
+            there = {"fingerprint": self._found["data"].get("fingerprint")}
+            self._refuse(self._differences({"fingerprint": fingerprint}, there, "the data's "))
+            if self._found.get("search") is None:
+                self._found.clear()
+                self._out.log_again([])
+
+    def remember(
+        self, fingerprint: str, phase: str, make: Callable[[], dict[str, NDArray[Any]]]
+    ) -> dict[str, NDArray[Any]]:
+        """What a phase before the search makes: once, even if the fit is interrupted after it."""
+        self._identify(fingerprint)
+        prefix = f"{phase}_"
+        found = {name.removeprefix(prefix): array for name, array in self._phases.items() if name.startswith(prefix)}
+        if not found:
+            found = make()
+            self._phases.update({prefix + name: array for name, array in found.items()})
+            self._write(None, {})
+        return found
+
+    def _write(self, search: Any, state: Mapping[str, NDArray[Any]]) -> None:
+        new = {name: array for name, array in self._phases.items() if name not in self._written}
+        content = {**self._facts, "search": search}
+        atomic_files.write(self._out.checkpoint, KIND, content, {**new, **state}, same=self._written)
+        self._written = set(self._phases)
+
+    def _decoded(self, types: Sequence[type[Any]]) -> tuple[Any, list[Line]]:
+        both = state_codec.decode(self._found.get("search"), self._data, types, self._name)
+        if isinstance(both, tuple) and len(both) == 2:
+            state, lines = both
+            if state_codec.fits(state, types[0]) and state_codec.fits(lines, tuple[dict[str, Any], ...]):
+                numbered = all(line.get("iteration") == number for number, line in enumerate(lines, 1))
+                if numbered and all(state_codec.fits(line.get("seconds"), float) for line in lines):
+                    return state, list(lines)
+        raise InputError(f"{self._name} is damaged: what it holds is not a state of this method.")
+
+    def saw(self, state: Any, history: Sequence[Line]) -> None:
+        """Take note of a state; save it, unless the last time was a moment ago."""
+        self._last = (state, history, len(history))
+        if time.perf_counter() >= self._next:
+            self.save()
+
+    def save(self) -> None:
+        """Save the last state, unless that is done; what was saved before stays until it is."""
+        if self._last is None or self._last[2] == self._saved:
+            return
+        began = time.perf_counter()
+        state, history, count = self._last
+        search, data = state_codec.encode((state, tuple(history[:count])))
+        self._write(search, {"state": data})
+        self._saved = count
+        ended = time.perf_counter()
+        self._next = ended + max(EVERY, (ended - began) / SHARE)
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    return _short.repr(values[name]) if name in values else "not given"
+
+
+_short = reprlib.Repr()
+_short.maxstring = 100

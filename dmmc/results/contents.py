@@ -1,0 +1,254 @@
+"""What a result folder holds, written and read back.
+
+`run.json` is one object:
+
+- ``method``, ``command``, ``parameters``, ``seed``: what was asked for; ``choices``: what was chosen for it, how the
+  search ended, and whether prices of count bounds were folded into the biases
+- ``data``: name, shape, dtype and fingerprint of the rows
+- ``sizes``, ``objective``, ``gap``, ``passes``, ``warnings``: what came out
+- ``started``, ``timings`` (seconds of each phase up to the labels), ``peak_memory_mb``, ``versions``: how and where
+
+What JSON cannot say (infinity, not a number) is null.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import platform
+import sys
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dmmc import __version__, report
+from dmmc.errors import ClusteringWarning, InputError
+from dmmc.plain_json import plain
+from dmmc.report.summary import Summary
+from dmmc.results import atomic_files
+from dmmc.results.label_arrays import write_arrays
+
+Array = NDArray[Any]
+
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "zarr", "dask", "sparse", "piqp", "plotly")
+MARK = "UNFINISHED.txt"
+"""Stands in a folder until all of it is written."""
+UNFINISHED = (
+    "is unfinished: a run is still writing it, or was interrupted and can go on with dmmc fit --resume "
+    "(dmmc.fit(..., resume=True))."
+)
+LONGEST_ID = 200
+"""Characters of a row's id that the report keeps; labels.csv has all of them."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that a finished run leaves behind, but for its history, which was written as it happened."""
+
+    labels: Array
+    scores: Array | None
+    row_ids: Array | None
+    model: tuple[dict[str, Any], dict[str, Array]]
+    """Content and arrays of the model, as `checkpoint.write` takes them."""
+    run: dict[str, Any]
+    summary: Summary
+    feature_names: Sequence[str] | None
+    image_shape: tuple[int, ...] | None
+
+
+def unfinished(folder: Path) -> bool:
+    """Whether a folder is one that a run has not finished, or not yet."""
+    return (folder / MARK).is_file()
+
+
+def check_image_shape(shape: tuple[int, ...] | None, n_features: int) -> None:
+    """Refuse a shape of images that rows do not have."""
+    if shape is not None and math.prod(shape) != n_features:
+        size = "x".join(map(str, shape))
+        raise InputError(f"image shape {size} holds {math.prod(shape)} numbers, but a row has {n_features} features.")
+
+
+# ---------------------------------------------------------------------------------------------------- writing
+
+
+def write(folder: Path, result: Result) -> None:
+    """Write everything to a folder that has its `history.jsonl` already."""
+    arrays = {"labels.zarr": result.labels, "scores.zarr": result.scores}
+    write_arrays({folder / name: values for name, values in arrays.items() if values is not None})
+    if result.row_ids is not None:
+        _write_csv(folder / "labels.csv", result.row_ids, result.labels)
+    atomic_files.write(folder / "model", "model", *result.model)
+    _write_summary(folder / "summary", result)
+    atomic_files.write_bytes(folder / "run.json", json.dumps(plain(result.run), indent=1).encode())
+    if not report.available():
+        return
+    try:
+        write_report(folder)
+    except OSError:
+        raise
+    except Exception as error:  # a page that cannot be made must not cost the result
+        text = f"the report could not be made ({type(error).__name__}: {error}); the rest of the result is whole."
+        warnings.warn(text, ClusteringWarning, stacklevel=2)
+
+
+def _write_csv(path: Path, row_ids: Array, labels: Array) -> None:
+    with open(path, "w", newline="", encoding="utf-8", errors="backslashreplace") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["row", "cluster"])
+        writer.writerows(zip((str(name) for name in row_ids), labels.tolist(), strict=True))
+
+
+def _write_summary(folder: Path, result: Result) -> None:
+    summary, names, ids = result.summary, result.feature_names, result.row_ids
+    content = {
+        "names": None if names is None else [str(names[column]) for column in summary.columns],
+        "ids": None if ids is None else [str(ids[int(row)])[:LONGEST_ID] for row in summary.examples[:, 2]],
+        "n_features": result.run["data"]["n_features"],
+        "image_shape": result.image_shape,
+    }
+    atomic_files.write(folder, "summary", content, summary._asdict())
+
+
+def write_report(folder: Path, image_shape: tuple[int, ...] | None = None) -> Path:
+    """Write `report.html` from what a result folder holds."""
+    run, history = read_run(folder), _read_history(folder)
+    content, summary = _read_summary(folder / "summary")
+    n_features, columns = content["n_features"], summary.columns
+    shape = image_shape or (tuple(content["image_shape"]) if content["image_shape"] else None)
+    check_image_shape(shape, n_features)
+    if image_shape is not None and len(columns) < n_features:
+        raise InputError(f"{folder} did not keep whole rows, as they are long; fit again with the image shape.")
+    names, ids = content["names"], content["ids"]
+    if names is None and len(columns) < n_features:
+        names = [f"feature {column}" for column in columns]
+    examples = [
+        report.Example(
+            cluster=int(cluster),
+            kind="borderline" if kind else "typical",
+            row=int(row),
+            name=None if ids is None else ids[i],
+            margin=float(margin),
+            values=summary.values[i],
+        )
+        for i, (cluster, kind, row, margin) in enumerate(summary.examples)
+    ]
+    axes, along = _axes(run, len(summary.sizes))
+    page = report.Page(
+        title=str(run["data"].get("name")),
+        command=str(run.get("command")),
+        run=run,
+        history=history,
+        sizes=[int(size) for size in summary.sizes],
+        margin_edges=summary.edges,
+        margin_counts=summary.counts,
+        map_xy=summary.map_xy,
+        map_labels=summary.map_labels,
+        map_rows=summary.map_rows,
+        map_axes=axes,
+        examples=examples,
+        feature_names=names,
+        image_shape=shape,
+        map_along=along,
+    )
+    atomic_files.write_bytes(folder / "report.html", report.render(page).encode())
+    return folder / "report.html"
+
+
+def _axes(run: dict[str, Any], n_clusters: int) -> tuple[tuple[str, str], str]:
+    """What the map's axes are, and all of them together."""
+    choices = run.get("choices")
+    rank = choices.get("rank") if isinstance(choices, dict) else None
+    if isinstance(rank, int) and rank >= 2:
+        axes = ("first component of the subspace", "second component of the subspace")
+        return axes, f"the first two of the {rank} dimensions that the model has learned"
+    axes = ("first direction", "second direction")
+    if n_clusters == 2:
+        axes = ("decision value f", "leading direction across it")
+    return axes, report.Page.map_along
+
+
+# ---------------------------------------------------------------------------------------------------- reading
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """`run.json` of a result folder."""
+    try:
+        run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        if unfinished(folder):
+            raise InputError(f"{folder} {UNFINISHED}") from error
+        raise InputError(f"{folder} is not a dmmc result: its run.json is missing or damaged.") from error
+    if not isinstance(run, dict) or not isinstance(run.get("data"), dict):
+        raise InputError(f"{folder} is not a dmmc result: its run.json is something else.")
+    return run
+
+
+def _read_history(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "history.jsonl"
+    try:
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} is missing or damaged.") from error
+    if not all(isinstance(line, dict) for line in lines):
+        raise InputError(f"{path} is damaged: each line should be an object.")
+    return lines
+
+
+def _read_summary(folder: Path) -> tuple[dict[str, Any], Summary]:
+    content, arrays = atomic_files.read(folder, "summary")
+    try:
+        found = Summary(**arrays)
+        shapes = [array.shape for array in found]
+        k, bins, sampled, shown, kept = (len(found[i]) for i in (0, 1, 5, 6, 8))
+        whole = shapes == [
+            (k,),
+            (bins,),
+            (k, bins - 1),
+            (sampled, 2),
+            (sampled,),
+            (sampled,),
+            (shown, 4),
+            (shown, kept),
+            (kept,),
+        ]
+        whole &= all(array.dtype.kind in "biuf" for array in found) and isinstance(content["n_features"], int)
+        for name, length in (("names", kept), ("ids", shown)):
+            texts = content[name]
+            whole &= texts is None or (len(texts) == length and all(isinstance(text, str) for text in texts))
+        whole &= all(isinstance(side, int) and side > 0 for side in content["image_shape"] or ())
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{folder} does not hold what a report needs: {error}.") from error
+    if not whole:
+        raise InputError(f"{folder} holds arrays that do not fit together.")
+    return content, found
+
+
+# ------------------------------------------------------------------------------------------------ for run.json
+
+
+def environment() -> dict[str, Any]:
+    """Versions and machine: what the bits of a result depend on."""
+    found = {"dmmc": __version__, "python": platform.python_version()}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    cpu = import_module("llvmlite.binding").get_host_cpu_name()
+    return {**found, "cpu": cpu, "machine": platform.machine(), "system": platform.platform()}
+
+
+def peak_memory() -> float | None:
+    """Largest resident size of this process so far, in MB."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)

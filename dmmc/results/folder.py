@@ -1,0 +1,263 @@
+"""The life of an output folder: locked while it is written, a result only when it is whole."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import socket
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import IO, Any, Self
+
+from dmmc.errors import InputError
+from dmmc.plain_json import plain
+from dmmc.results import atomic_files, contents
+from dmmc.results.contents import MARK, Result, unfinished
+
+RESULTS = {"labels.zarr", "scores.zarr", "labels.csv", "model", "summary", "run.json", "report.html"}
+"""What a finished run leaves beside its history."""
+OWN = {*RESULTS, "history.jsonl", "checkpoint", MARK}
+"""What dmmc writes to an OUT. One that holds anything else is not overwritten."""
+EXISTS = "exists; choose another folder, or add --overwrite (overwrite=True) to replace it."
+LEFT = (
+    "was left unfinished by a run that was killed or interrupted; add --resume (resume=True) to go on with it or "
+    "--overwrite (overwrite=True) to begin anew, or choose another folder."
+)
+
+
+class Out:
+    """A run's own folder while it runs.
+
+    A new folder is written where it will stand, so that `history.jsonl` can be followed; it says that it is unfinished.
+    With `overwrite`, the new result is written beside the earlier one (as `.OUT.partial`) and takes its place in one
+    step at the end. If the run fails, the folder goes away, unless it has a checkpoint: then it stays, and the
+    exception gets a note that says how to go on.
+
+    Parameters
+    ----------
+    path : the folder
+    overwrite : replace an earlier result, or what a killed run has left
+    resume : go on in the folder that an earlier run left unfinished, if it has a checkpoint, or begin
+    """
+
+    def __init__(self, path: str | Path, *, overwrite: bool = False, resume: bool = False) -> None:
+        self.given = str(path)
+        self.path = Path(os.path.realpath(path))
+        self.resumed = False
+        self._overwrite = overwrite
+        self._resume = resume
+        self._partial = self.path.parent / f".{self.path.name}.partial"
+        self._aside = self.path.parent / f".{self.path.name}.new"
+        self._lock = self.path.parent / f".{self.path.name}.lock"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the run's checkpoint belongs."""
+        return self._stage / "checkpoint"
+
+    def __enter__(self) -> Self:
+        if not self._lock.exists():
+            self._refuse()  # before anything is touched
+        with ExitStack() as undo:
+            undo.callback(_remove_empty, [parent for parent in self.path.parents if not parent.exists()])
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            undo.enter_context(_locked(self._lock, self.given))
+            undo.callback(self._lock.unlink, missing_ok=True)
+            atomic_files.restore(self.path)
+            self._complete()
+            self._refuse()  # again, as another run may have just ended
+            self._stage, self.resumed = self._chosen()
+            if not self.resumed:
+                self._clear(self._partial)
+                if unfinished(self.path):
+                    self._clear(self.path)
+                self._make()
+            self._finished = False
+            self._going_on = not self.resumed
+            undo.callback(self._discard)
+            if self.resumed:
+                atomic_files.write_bytes(self._stage / MARK, _mark())
+            self._history = self._opened_history()
+            self._undo = undo.pop_all()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        with suppress(OSError):  # what a full disk did not take is still in the buffer
+            self._history.close()
+        self._undo.close()
+        if error is not None and not self._finished:
+            self._say_what_now(error)
+
+    # ---------------------------------------------------------------------------------------------- at the beginning
+
+    def _refuse(self) -> None:
+        """Say why the folder cannot be written, if it cannot."""
+        if not os.path.lexists(self.path):
+            return
+        left = unfinished(self.path)
+        if not self._overwrite and not self._resume:
+            raise InputError(f"{self.given} {LEFT if left else EXISTS}")
+        if not left and not _whole(self.path):
+            rest = "it is not overwritten" if self._overwrite else "there is nothing to resume in it"
+            raise InputError(f"{self.given} exists and is not a dmmc result; {rest}.")
+        if self._resume and not left and not unfinished(self._partial):
+            raise InputError(f"{self.given} is finished: nothing to resume.")
+        if self._resume and left and (self.path / "checkpoint").is_dir():
+            return  # nothing in it is replaced
+        others = self._others()
+        if others:
+            raise InputError(f"{self.given} holds {others[0]!r}, which dmmc did not write; it is not overwritten.")
+
+    def _others(self) -> list[str]:
+        return sorted(name for name in os.listdir(self.path) if name not in OWN and not name.startswith("."))
+
+    def _complete(self) -> None:
+        """Do what a run that was killed at its very end had left to do: replace the earlier result, tidy up.
+
+        A result with a checkpoint in it is a new one; the one that it replaces has none.
+        """
+        free = not os.path.lexists(self.path) or (_whole(self.path) and not self._others())
+        if self._resume and free and _whole(self._partial) and _saved(self._partial):
+            atomic_files.swap(self._partial, self.path)
+        if not unfinished(self._partial) and not _saved(self._partial):
+            self._clear(self._partial)  # the one that was replaced, or what is left of it
+        if _whole(self.path) and _saved(self.path):
+            shutil.rmtree(self.path / "checkpoint")
+
+    def _chosen(self) -> tuple[Path, bool]:
+        """The folder to write, and whether there is a checkpoint in it to go on with."""
+        for stage in (self.path, self._partial):
+            if self._resume and unfinished(stage):
+                atomic_files.restore(stage / "checkpoint")
+                if os.path.lexists(stage / "checkpoint"):
+                    return stage, True
+        return self._partial if os.path.lexists(self.path) and not unfinished(self.path) else self.path, False
+
+    def _make(self) -> None:
+        """A new folder appears with its mark in it, so that it is never taken for something else."""
+        shutil.rmtree(self._aside, ignore_errors=True)
+        self._aside.mkdir()
+        try:
+            (self._aside / MARK).write_bytes(_mark())
+            os.rename(self._aside, self._stage)
+        except BaseException:
+            shutil.rmtree(self._aside, ignore_errors=True)
+            raise
+        atomic_files.sync(self._stage.parent)
+
+    # ------------------------------------------------------------------------------------------------- while it runs
+
+    def log(self, line: dict[str, Any]) -> None:
+        """Append a line to the history, now."""
+        self._history.write(json.dumps(plain(line)) + "\n")
+        self._history.flush()
+
+    def log_again(self, lines: Sequence[dict[str, Any]]) -> None:
+        """Let the history be these lines, and go on after them."""
+        self._going_on = True
+        self._history.close()
+        text = "".join(json.dumps(plain(line)) + "\n" for line in lines)
+        atomic_files.write_bytes(self._stage / "history.jsonl", text.encode())
+        self._history = self._opened_history()
+
+    def _opened_history(self) -> IO[str]:
+        return open(self._stage / "history.jsonl", "a", encoding="utf-8")
+
+    # -------------------------------------------------------------------------------------------------- at the end
+
+    def finish(self, found: Result) -> None:
+        """Write everything, then let it appear."""
+        self._history.close()
+        self._remove_results()  # of a run that was killed at this very place
+        contents.write(self._stage, found)
+        atomic_files.sync_all(self._stage)
+        (self._stage / MARK).unlink()  # now it is whole, and what is left to do can be done later
+        if self._stage != self.path:
+            atomic_files.swap(self._stage, self.path)
+        self._finished = True
+        shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
+
+    def _discard(self) -> None:
+        """Leave what can be gone on with, and nothing else."""
+        if self._finished:
+            return
+        atomic_files.restore(self.checkpoint)
+        if os.path.lexists(self.checkpoint):
+            self._remove_results()
+        else:
+            self._clear(self._stage)
+
+    def _remove_results(self) -> None:
+        for path in self._stage.iterdir():
+            if path.name.lstrip(".").removesuffix(".new").removesuffix(".old") in RESULTS:
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+
+    def _clear(self, folder: Path) -> None:
+        """Remove a folder; whoever is killed on the way leaves nothing that could be taken for a result."""
+        shutil.rmtree(self._aside, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            os.rename(folder, self._aside)
+        shutil.rmtree(self._aside, ignore_errors=True)
+
+    def _say_what_now(self, error: BaseException) -> None:
+        """A note on how to go on; not where going on was what has just been refused."""
+        if not os.path.lexists(self.checkpoint):
+            if isinstance(error, KeyboardInterrupt):
+                error.add_note("The search had not begun: there is nothing to resume, what was unfinished is removed.")
+        elif self._going_on or not isinstance(error, InputError):
+            place = " in place of --overwrite" if self._stage == self._partial else ""
+            error.add_note(
+                f"A checkpoint was written ({self.checkpoint}): say --resume (resume=True){place} to go on with it."
+            )
+
+
+def _whole(folder: Path) -> bool:
+    """Whether a folder is a finished result."""
+    return (folder / "run.json").is_file() and not unfinished(folder)
+
+
+def _saved(folder: Path) -> bool:
+    """Whether there is a checkpoint in a folder, or what is left of one."""
+    return (folder / "checkpoint").is_dir()
+
+
+def _mark() -> bytes:
+    text = (
+        f"A run of dmmc is writing this folder: process {os.getpid()} on {socket.gethostname()}.\n"
+        "If that process is gone, it was interrupted: fit again and say resume to go on, or overwrite to begin anew.\n"
+    )
+    return text.encode()
+
+
+def _locked(path: Path, name: str) -> IO[bytes]:
+    """Hold a lock file that the system lets go of when this process ends, however it ends."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        lock = os.fdopen(descriptor, "r+b")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.close()
+            raise InputError(f"another run is writing {name}; wait for it, or choose another folder.") from error
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+                lock.close()
+                raise
+            return lock  # a file system without locks: that a folder can be made only once has to do
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return lock
+        lock.close()  # its last holder has just removed it: a new one is needed
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()

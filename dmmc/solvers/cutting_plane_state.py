@@ -1,0 +1,157 @@
+"""What cutting-plane MMC is about (Problem), and all that is needed to go on (State): plain tuples of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.master.norms import FROBENIUS, Norm
+from dmmc.master.planes import Planes
+from dmmc.model.geometry import Geometry
+from dmmc.model.losses import Table
+from dmmc.model.passes import ByScores, Hyperplanes, Labelling
+from dmmc.pairs.losses import PairLosses
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """(E2) for K = 1, (E7) for K = k > 2, or with another norm of the hyperplanes, on centred and scaled rows."""
+
+    n_clusters: int
+    C: float
+    balance: float
+    epsilon: float
+    inside: bool
+    lowest: float
+    """Least weight of a cluster, as a fraction of all rows (0: no bound)."""
+    highest: float
+    geometry: Geometry
+    sample: Callable[[], Any]
+    """Gives a few scaled rows (dense ones are centred too), from which a dying cluster is seeded again."""
+    table: Table
+    wide: bool
+    """Whether hyperplanes are scored side by side; fixed for a fit, as it decides the last bits of the scores."""
+
+    k_wide: bool = False
+    """Use one hyperplane a cluster for two clusters too (the same problem with C / 2)."""
+    summed: bool = False
+    """Whether a row pays for its margins to all other clusters (003), or to the runner-up alone."""
+    pairs: PairLosses | None = None
+    """What linked rows pay (E14, E15)."""
+    guarded: bool = False
+    """Whether the bounds are loose, a guard against collapse rather than a wish: then the search ends at them."""
+    norm: Norm = FROBENIUS
+    """What the hyperplanes cost."""
+
+    @property
+    def K(self) -> int:
+        """Hyperplanes a run: one for two clusters, else one a cluster."""
+        return 1 if self.n_clusters == 2 and not self.k_wide else self.n_clusters
+
+    @property
+    def box(self) -> float:
+        """Bound of each bias (E1); with k biases a common shift is free."""
+        return self.balance if self.K == 1 else self.balance / 2
+
+    @property
+    def budgets(self) -> tuple[float, ...]:
+        """The weight of each loss: of margins, and where rows are linked, of must-links and of cannot-links."""
+        return (self.C,) if self.pairs is None else (self.C, self.pairs.C_must, self.pairs.C_cannot)
+
+    @property
+    def tolerance(self) -> float:
+        """The gap at which a convex problem counts as solved."""
+        return self.C * self.epsilon
+
+    @property
+    def nothing(self) -> float:
+        """The objective at w = 0, b = 0."""
+        return self.C * max(1, self.K - 1) if self.summed else self.C
+
+
+class Point(NamedTuple):
+    """Hyperplanes on centred rows, and what they cost."""
+
+    W: Array
+    b: Array
+    price: Array
+    value: float
+
+
+class Run(NamedTuple):
+    """One restart."""
+
+    number: int
+    planes: Planes
+    labelling: Labelling
+    at: Point
+    """Where the next plane is cut; its value is the master's lower estimate there."""
+    best: Point
+    """Lowest J seen, with labels taken at the point itself and all clusters alive."""
+    leader: Point
+    """Outside: lowest J_y seen for the labels y of this round. Inside: the last point."""
+    inside: bool
+    relabel: bool = False
+    """Whether the next pass takes labels again."""
+    seen: float = np.inf
+    """What the history shows: the lowest J seen; before labels are first taken again, J_y of the labels at hand."""
+    opened: float = np.inf
+    """Outside: J where this round's labels were taken. Inside: the master's value before the last labels."""
+    bound: float = -np.inf
+    """Certified lower bound of min J_y for the labels of the last master."""
+    narrowest: float = np.inf
+    """Smallest gap of this round (outside)."""
+    waited: int = 0
+    """Passes since the best point was found (inside) or the gap was narrowed (outside)."""
+    counts: Array = np.zeros(0)
+    """Share of the weight that each cluster has."""
+    flips: float = 0.0
+    repriced: bool = False
+    """Whether the labels about to be taken use prices found for this very point."""
+    reseeded: int = 0
+    ended: str = ""
+    """"", "converged", "stalled" (the gap no longer narrows) or "count bound" (a cluster fell to its guard)."""
+
+    @property
+    def gap(self) -> float:
+        """What is certified of the current convex problem: no (w, b) has a J_y lower than the leader's by more."""
+        return max(0.0, self.leader.value - self.bound)
+
+
+class State(NamedTuple):
+    """All runs."""
+
+    runs: tuple[Run, ...]
+
+
+def whole(state: State, problem: Problem) -> bool:
+    """Whether a state that was read from a file is one of this problem: kernels do not look at shapes."""
+    numbers = [run.number for run in state.runs]
+    return numbers == list(range(max(1, len(numbers)))) and all(_whole_run(run, problem) for run in state.runs)
+
+
+def _whole_run(run: Run, problem: Problem) -> bool:
+    k, K, d = problem.n_clusters, problem.K, len(problem.geometry.mean)
+    m = run.planes.size
+    sides: list[tuple[Array, tuple[int, ...]]] = [(run.counts, (k if run.counts.size else 0,))]
+    for point in (run.at, run.best, run.leader):
+        sides += zip(point[:3], ((K, d), (K,), (K,)), strict=True)
+    gram = (m, m, K, K) if problem.norm.by_row else (m, m)
+    shapes = ((m, K, d), (m, K), (m, K), (m,), (m, K * d), (m, K), gram, (m,), (m,), (m,))
+    sides += zip(run.planes, shapes, strict=True)
+    if isinstance(run.labelling, ByScores):
+        planes: Hyperplanes = run.labelling.planes
+        P = K if len(planes.W) == K else k
+        sides += zip(planes, ((P, d), (P,), (P,)), strict=True)
+    idle, groups = run.planes.idle, run.planes.groups
+    known = groups.size == 0 or bool(groups.min() >= 0 and groups.max() < len(problem.budgets))
+    return known and all(
+        array.shape == shape and array.dtype == (np.int64 if array is idle or array is groups else np.float64)
+        for array, shape in sides
+    )

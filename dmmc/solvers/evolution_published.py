@@ -1,0 +1,147 @@
+"""The evolutionary search as it was published (paper 002, Algorithm 1), for comparison: random flips, the best stay.
+
+Generation t flips max(1, n / (t + 1)) random signs of each parent; a flip that would break the balance goes together
+with one of the opposite sign. Fitness follows from `p = Φᵀy`, which a flip changes by one row of Φ, so Φ is held here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.kernels.published_flips import evolve
+from dmmc.solvers.evolution import Problem
+
+Array = NDArray[Any]
+
+PATIENCE = 10
+"""A restart ends when this many offspring a row have not changed the best fitness."""
+STARTS = 8
+"""Names the stream of random numbers of the first population."""
+
+
+class Population(NamedTuple):
+    """One restart: signs (μ, n), their `p = Φᵀy`, balance and `|p|²`, best first."""
+
+    Y: Array
+    P: Array
+    balance: Array
+    squares: Array
+    random: Array
+    """State of the random numbers."""
+    generation: int = 0
+    waited: int = 0
+    """Generations since the best fitness changed."""
+    ended: str = ""
+
+
+class Populations(NamedTuple):
+    """All restarts."""
+
+    runs: tuple[Population, ...]
+
+
+class Published:
+    """The solver: `init`, `step`, `done`, `report`, and `best` at the end.
+
+    Parameters
+    ----------
+    problem : Problem
+    rows : gives ψ (n, q)
+    weight : (n,)
+    """
+
+    types = (Populations, Population)
+    """What a state is made of."""
+
+    def __init__(self, problem: Problem, rows: Callable[[], Array], weight: Array) -> None:
+        self.problem = problem
+        self.weight = np.array(weight, np.float64)
+        self._rows = rows
+        self._Phi: Array | None = None
+
+    @property
+    def Phi(self) -> Array:
+        """(n, q), float64."""
+        if self._Phi is None:
+            self._Phi = (self.weight / self.problem.total)[:, None] * self._rows()
+        return self._Phi
+
+    def init(self, restarts: int) -> Populations:
+        """Random signs whose positive side has half of the weight."""
+        return Populations(tuple(self._begun(number) for number in range(restarts)))
+
+    def _begun(self, number: int) -> Population:
+        problem = self.problem
+        rng = np.random.default_rng([problem.seed, STARTS, number])
+        Y = np.full((problem.population, problem.n_rows), -1, np.int8)
+        for y in Y:
+            order = rng.permutation(problem.n_rows)
+            y[order[np.cumsum(self.weight[order]) <= 0.5 * problem.total]] = 1
+        P = np.stack([y @ self.Phi for y in Y])
+        squares = (P**2).sum(axis=1)
+        order = np.argsort(-squares, kind="stable")
+        random = rng.integers(2**63, size=1, dtype=np.uint64)
+        return Population(Y[order], P[order], (Y @ self.weight)[order], squares[order], random)
+
+    def whole(self, state: Populations) -> bool:
+        """Whether a state that was read from a file is one of this problem."""
+        n, q, mu = self.problem.n_rows, self.problem.n_features, self.problem.population
+        shapes = ((mu, n), (mu, q), (mu,), (mu,), (1,))
+        types = (np.int8, np.float64, np.float64, np.float64, np.uint64)
+        return bool(state.runs) and all(
+            part.shape == shape and part.dtype == kind
+            for run in state.runs
+            for part, shape, kind in zip(run[:5], shapes, types, strict=True)
+        )
+
+    def done(self, state: Populations) -> bool:
+        """All restarts have ended."""
+        return all(run.ended for run in state.runs)
+
+    def report(self, state: Populations) -> dict[str, Any]:
+        """The lowest fitness, and how far the restarts are."""
+        return {
+            "objective": 1.0 - max(float(run.squares[0]) for run in state.runs),
+            "generation": max(run.generation for run in state.runs),
+            "runs": sum(not run.ended for run in state.runs),
+        }
+
+    def best(self, state: Populations) -> Array:
+        """`p = Φᵀy` of the lowest fitness."""
+        return np.asarray(max(state.runs, key=lambda run: run.squares[0]).P[0])
+
+    def step(self, state: Populations) -> Populations:
+        """As many offspring as there are rows, in each restart."""
+        return Populations(tuple(run if run.ended else self._evolved(run) for run in state.runs))
+
+    def _evolved(self, run: Population) -> Population:
+        problem = self.problem
+        generations = -(-problem.n_rows // problem.offspring)
+
+        def with_young(part: Array) -> Array:
+            return np.concatenate([part, np.empty((problem.offspring, *part.shape[1:]), part.dtype)])
+
+        Y, P, balance, squares = (with_young(part) for part in run[:4])
+        random, mu = run.random.copy(), problem.population
+        last = evolve(
+            self.Phi,
+            self.weight,
+            problem.limit * (1.0 + 1e-12),
+            Y,
+            P,
+            balance,
+            squares,
+            mu,
+            run.generation,
+            generations,
+            random,
+        )
+        waited = generations - last if last else run.waited + generations
+        ended = "converged" if waited * problem.offspring >= PATIENCE * problem.n_rows else ""
+        return Population(
+            Y[:mu], P[:mu], balance[:mu], squares[:mu], random, run.generation + generations, waited, ended
+        )

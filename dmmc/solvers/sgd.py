@@ -1,0 +1,249 @@
+"""MMC by stochastic gradient (paper 004): one row a step, block by block, averaged after each epoch.
+
+1. with the labels of the start fixed the loss is convex: a few epochs fit a hyperplane to them (for the compact losses
+   a pair of them, f = 1 and f = -1)
+2. then a row's label is its side of the hyperplane, at each step
+
+An epoch gives two points: where the steps have led, from where the next one goes on, and the average over the steps,
+which is far less noisy: it is what is judged and kept. It is judged while the next epoch reads the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.model.geometry import Geometry
+from dmmc.model.losses import PiecewiseLinear
+from dmmc.model.passes import ByScores, Drawn, Given, Hyperplanes, Labelling
+from dmmc.solvers import count_bounds, sgd_epoch
+from dmmc.solvers.sgd_epoch import Came, Epoch, Leg
+
+Array = NDArray[Any]
+Oracle = Callable[[Callable[..., Any], Any], Any]
+
+FITTED = 7000
+"""Rows to visit while labels are fixed, in 2 to 20 epochs: the longer, the lower the optimum that is found then."""
+CONVEX_EPOCHS = 4
+"""CCCP: epochs of a convex problem; the search ends when one of them leads nowhere."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """`½|w|² + C mean loss(|f|)`, |b| <= balance, on centred and scaled rows."""
+
+    loss: PiecewiseLinear
+    C: float
+    balance: float
+    epsilon: float
+    lowest: float
+    highest: float
+    geometry: Geometry
+    seed: int
+    rate: float | None
+    """Of the published step; None for ours."""
+    cccp: bool
+    """Whether the ramp's concave part is made linear, again and again."""
+    fitting: int
+    """Epochs with fixed labels."""
+
+
+def epochs_to_fit(rows: int) -> int:
+    """Epochs with fixed labels, for blocks of so many rows."""
+    return min(max(2, -(-FITTED // rows)), 20)
+
+
+class Point(NamedTuple):
+    """A hyperplane on centred rows."""
+
+    w: Array
+    b: float
+    price: float = 0.0
+    value: float = np.inf
+
+
+class Run(NamedTuple):
+    """One restart."""
+
+    number: int
+    labelling: Labelling
+    at: Point
+    """Where the next epoch begins."""
+    mean: Point
+    """The average over the last epoch; not judged yet."""
+    best: Point
+    """The lowest that was judged, with both clusters within their bounds."""
+    reference: Point
+    """Where CCCP made the ramp's concave part linear."""
+    epoch: int = 0
+    value: float = np.inf
+    """Of the last point that was judged."""
+    moved: float = np.inf
+    """How far the average went in the last epoch, relative to its norm."""
+    steps: float = 0.0
+    """Epochs of earlier rows that steps have got smaller for (a stream's)."""
+    ended: str = ""
+
+
+class State(NamedTuple):
+    """All runs."""
+
+    runs: tuple[Run, ...]
+
+
+class Stochastic:
+    """The solver: `init`, `step`, `done`, `report`, and `best` at the end.
+
+    Parameters
+    ----------
+    problem : Problem
+    oracle : a pass and its params to the sum over all rows
+    """
+
+    types = (State, Run, Point, ByScores, Hyperplanes, Given, Drawn)
+    """What a state is made of."""
+
+    def __init__(self, problem: Problem, oracle: Oracle) -> None:
+        self.problem = problem
+        self.oracle = oracle
+
+    def init(self, labellings: list[Labelling]) -> State:
+        """Each run begins at w = 0 with its labels."""
+        origin = Point(np.zeros(len(self.problem.geometry.mean)), 0.0)
+        return State(
+            tuple(Run(number, labels, origin, origin, origin, origin) for number, labels in enumerate(labellings))
+        )
+
+    def whole(self, state: State) -> bool:
+        """Whether a state that was read from a file is one of this problem."""
+        d = len(self.problem.geometry.mean)
+        points = [point for run in state.runs for point in (run.at, run.mean, run.best, run.reference)]
+        fit = all(point.w.shape == (d,) and point.w.dtype == np.float64 for point in points)
+        numbers = [run.number for run in state.runs]
+        fit = fit and numbers == list(range(max(1, len(numbers)))) and min(run.epoch for run in state.runs) >= 0
+        planes = [run.labelling.planes for run in state.runs if isinstance(run.labelling, ByScores)]
+        return fit and all(
+            P.W.ndim == 2 and P.W.shape[1] == d and P.b.shape == P.price.shape == (len(P.W),) for P in planes
+        )
+
+    def done(self, state: State) -> bool:
+        """All runs have ended."""
+        return all(run.ended for run in state.runs)
+
+    def report(self, state: State) -> dict[str, Any]:
+        """The best run's objective, how far its last epoch went, and how many runs are at work."""
+        run = min(state.runs, key=lambda run: min(run.best.value, run.value))
+        value = min(run.best.value, run.value)
+        return {
+            "objective": value if np.isfinite(value) else self.problem.C,
+            "moved": run.moved,
+            "runs": sum(not run.ended for run in state.runs),
+        }
+
+    def step(self, state: State) -> State:
+        """One epoch of all runs that are not done."""
+        active = [run for run in state.runs if not run.ended]
+        p, geometry = self.problem, self.problem.geometry
+        epoch = Epoch(
+            tuple(self._leg(run) for run in active),
+            geometry.mean,
+            geometry.unit,
+            p.loss.table,
+            p.loss.convex.table,
+            p.C,
+            p.balance,
+            p.seed,
+            p.rate,
+        )
+        answers = self.oracle(sgd_epoch.descend, epoch)
+        went = {run.number: self._went(run, came) for run, came in zip(active, answers, strict=True)}
+        return State(tuple(went.get(run.number, run) for run in state.runs))
+
+    def best(self, state: State, last: bool = False) -> Run:
+        """The run with the lowest objective at its best point; the last averages are judged now.
+
+        With `last`, only those count.
+        """
+        runs = []
+        for run in state.runs:
+            if last:
+                run = run._replace(best=run.best._replace(value=np.inf))
+            risk, counts = self.oracle(sgd_epoch.look, (self.planes(run.mean), self.problem.loss.table))
+            run = self._judged(run, risk, counts)
+            if not np.isfinite(run.best.value):  # prices were found, or a cluster has no rows whatever the price
+                risk, counts = self.oracle(sgd_epoch.look, (self.planes(run.mean), self.problem.loss.table))
+                run = run._replace(best=run.mean._replace(value=self._value(run.mean, risk)))
+            runs.append(run)
+        return min(runs, key=lambda run: run.best.value)
+
+    # ------------------------------------------------------------------------------------------------- one run
+
+    def _fitting(self, run: Run) -> bool:
+        return run.epoch < self.problem.fitting
+
+    def planes(self, point: Point) -> Hyperplanes:
+        """A point's hyperplane in raw coordinates."""
+        return self.problem.geometry.raw(point.w[None], np.array([point.b]), np.array([point.price]))
+
+    def _leg(self, run: Run) -> Leg:
+        p = self.problem
+        fitting = self._fitting(run)
+        return Leg(
+            run=run.number,
+            epoch=run.epoch,
+            steps=run.steps if run.steps else float(run.epoch if fitting else run.epoch - p.fitting),
+            W=run.at.w / p.geometry.unit,
+            b=run.at.b,
+            price=run.mean.price,
+            labelling=run.labelling if fitting else None,
+            reference=self.planes(run.reference) if p.cccp and not fitting else None,
+            seen=self.planes(run.mean) if run.epoch >= p.fitting and run.epoch > 0 else None,
+        )
+
+    def _went(self, run: Run, came: Came) -> Run:
+        """Judge the last average, and go where this epoch has led."""
+        p = self.problem
+        total, unit = p.geometry.total, p.geometry.unit
+        searched = run.epoch - p.fitting
+        if searched >= 0:
+            run = self._judged(run, came.risk, came.counts)
+        at = Point(came.W * unit / total, came.b / total)
+        mean = Point(came.mean_W * unit / total, came.mean_b / total, run.mean.price)
+        moved = _apart(mean, run.mean)
+        epoch = run.epoch + 1
+        renew = epoch == p.fitting or (searched >= 0 and (searched + 1) % CONVEX_EPOCHS == 0)
+        settled = searched >= 1 and moved <= p.epsilon
+        if p.cccp:  # where a convex problem ends, unless it ended where it was made
+            settled = renew and searched >= 0 and _apart(mean, run.reference) <= p.epsilon
+        run = run._replace(at=at, mean=mean, moved=moved, epoch=epoch, reference=mean if renew else run.reference)
+        if epoch == p.fitting:
+            return run._replace(at=mean._replace(price=0.0))
+        return run._replace(ended="converged") if settled else run
+
+    def _value(self, point: Point, risk: float) -> float:
+        return 0.5 * float(point.w @ point.w) + self.problem.C * risk / self.problem.geometry.total
+
+    def _judged(self, run: Run, risk: float, counts: Array) -> Run:
+        """Keep the last average if it is the best; if its clusters are out of bounds, find prices for it."""
+        p = self.problem
+        shares = counts / p.geometry.total
+        point = run.mean._replace(value=self._value(run.mean, risk))
+        off = count_bounds.violated(shares, p.lowest, p.highest)
+        price = np.array([point.price])
+        if off or (point.price != 0 and count_bounds.stale(shares, price, p.lowest, p.highest)):
+            price = count_bounds.find(self.oracle, self.planes(point), p.geometry.total, p.lowest, p.highest)
+            run = run._replace(mean=point._replace(price=float(price[0])))
+        if off or not shares.all():
+            return run
+        best = point if point.value < run.best.value else run.best
+        return run._replace(best=best, value=point.value)
+
+
+def _apart(one: Point, other: Point) -> float:
+    """How far two points are from each other, relative to the first one's norm."""
+    away = float(np.linalg.norm(one.w - other.w)) + abs(one.b - other.b)
+    return away / max(float(np.linalg.norm(one.w)), 1e-300)

@@ -1,0 +1,287 @@
+"""Where the search starts: labellings made by passes over the data.
+
+k-means++ and Lloyd on a seeded sample of rows, then a few Lloyd passes over all rows, in the data's own type, dense
+or sparse; principal directions; random labels; labels from the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from dmmc import kernels
+from dmmc.data.blocks import Csr
+from dmmc.data.dataset import Rows
+from dmmc.features import graph_merge
+from dmmc.features.axes import Oracle, principal_axes
+from dmmc.model import passes
+from dmmc.model.geometry import Geometry
+from dmmc.model.passes import ByScores, Drawn, Given, Labelling
+from dmmc.pairs.closure import Pairs
+
+Array = NDArray[Any]
+
+SAMPLE_ROWS = 4096
+SAMPLE_NUMBERS = 800_000
+"""The sample has at most about this many numbers, and at least 20 rows a cluster."""
+SEEDING = 100_000_000
+"""Numbers of the sample times clusters times seedings: small data can afford more of them (2 to 40)."""
+CENTRES = 20_000_000
+"""Numbers in the centres of all seedings."""
+SAMPLE_PASSES = 50
+LLOYD_PASSES = 20
+LINKS_AN_AXIS = 8
+"""Must-links for each principal axis on which they shape the distances, ..."""
+LINKED_AXES = 64
+"""... of which there are at least one a cluster, and no more than this."""
+GROUPS = 8
+"""Groups a cluster from which a graph start joins them."""
+FEWEST_GROUPS = 32
+SETTLED = 1e-3
+"""Lloyd passes end when the variance explained by the centres grows by less than this fraction."""
+
+
+class Engine(Protocol):
+    """What a start needs of an engine."""
+
+    def run(self, work: Callable[..., Any], params: Any) -> Any:
+        """A pass to its sum over all rows."""
+        ...
+
+    def rows(self, work: Callable[..., Any], params: Any) -> Iterator[Any]:
+        """What a pass gives of each block, in order."""
+        ...
+
+
+def sample_rows(dataset: Rows, n_clusters: int, seed: int) -> Array:
+    """Sorted numbers of the rows that stand for all in seeding; rows of weight 0 do not."""
+    fit = SAMPLE_NUMBERS // (1 if dataset.is_sparse else dataset.n_features)
+    weight = dataset.weight
+    rows = None if weight is None else np.flatnonzero(weight > 0)
+    n_rows = dataset.n_rows if rows is None else len(rows)
+    count = min(n_rows, max(20 * n_clusters, min(SAMPLE_ROWS, fit)))
+    rng = np.random.default_rng([seed, 1])
+    chosen = np.sort(rng.choice(n_rows, count, replace=False, shuffle=False))
+    return chosen if rows is None else rows[chosen]
+
+
+def _sample(dataset: Rows, geometry: Geometry, n_clusters: int, seed: int) -> tuple[Any, Array]:
+    """Rows that stand for all, centred (dense) and scaled, and their weights."""
+    chosen = sample_rows(dataset, n_clusters, seed)
+    weight = dataset.weight
+    return geometry.apply(dataset.take(chosen)), np.ones(len(chosen)) if weight is None else weight[chosen]
+
+
+def k_means(
+    dataset: Rows, oracle: Oracle, geometry: Geometry, n_clusters: int, n_starts: int, seed: int
+) -> tuple[list[Labelling], Array]:
+    """`n_starts` labellings by nearest centres, best inertia first, and their inertias.
+
+    1. on the sample: k-means++ and Lloyd several times a start, the best kept
+    2. on all rows: Lloyd passes; all starts share each read
+    """
+    sample, weight = _sample(dataset, geometry, n_clusters, seed)
+    centres = np.stack([_seeded(sample, weight, n_clusters, [seed, 2, start]) for start in range(n_starts)])
+    offset = np.zeros(dataset.n_features) if isinstance(sample, np.ndarray) else geometry.mean / geometry.unit
+    inertia = np.ones(n_starts)
+    for _ in range(LLOYD_PASSES):
+        moved, value = _lloyd(centres - offset, oracle, geometry)
+        settled = bool(np.all(inertia - value <= SETTLED * (1.0 - value)))
+        centres, inertia = moved + offset, value
+        if settled:
+            break
+    order = np.argsort(inertia, kind="stable")
+    return [_by_centres(centres[i] - offset, geometry) for i in order], inertia[order]
+
+
+def _seeded(sample: Any, weight: Array, n_clusters: int, key: list[int]) -> Array:
+    """k-means++ and Lloyd on the sample, several seedings side by side; the centres with the least inertia."""
+    numbers = sample.nnz if hasattr(sample, "nnz") else sample.size
+    tries = min(SEEDING // (numbers * n_clusters), CENTRES // (n_clusters * sample.shape[1]))
+    centres = _plus_plus(sample, weight, n_clusters, int(np.clip(tries, 2, 40)), np.random.default_rng(key))
+    explained = np.full(len(centres), -np.inf)
+    each = np.arange(sample.shape[0])
+    for _ in range(SAMPLE_PASSES):
+        T, k, d = centres.shape
+        flat = centres.reshape(T * k, d)
+        reach = np.asarray(sample @ (2.0 * flat).T) - (flat**2).sum(axis=1)
+        nearest = reach.reshape(-1, T, k).argmax(axis=2) + k * np.arange(T)
+        before, explained = explained, weight @ np.take_along_axis(reach, nearest, axis=1)
+        if np.all(explained - before <= 1e-5 * np.abs(explained)):
+            break
+        onehot = np.zeros((T * k, len(each)), sample.dtype)
+        for t in range(T):
+            onehot[nearest[:, t], each] = weight
+        mass = onehot.sum(axis=1, dtype=np.float64)[:, None]
+        moved = np.where(mass > 0, np.asarray(onehot @ sample) / np.maximum(mass, 1e-300), flat)
+        centres = moved.reshape(T, k, d).astype(sample.dtype)
+    return np.asarray(centres[int(explained.argmax())], np.float64)
+
+
+def _plus_plus(sample: Any, weight: Array, n_clusters: int, tries: int, rng: np.random.Generator) -> Array:
+    """Greedy k-means++ seedings (tries, k, d).
+
+    Candidates for a next centre are drawn by weight times squared distance from the last ones; the one that leaves the
+    least of it is taken.
+    """
+    squares = sample.multiply(sample) if hasattr(sample, "multiply") else sample**2
+    norms = np.asarray(squares.sum(axis=1), np.float64).ravel()
+    chosen = np.empty((tries, n_clusters), int)
+    chosen[:, 0] = rng.choice(len(norms), tries, p=weight / weight.sum())
+    candidates = 2 + int(np.log(n_clusters))
+
+    def distances(rows: Array) -> Array:
+        product = sample @ sample[rows].T
+        product = product.toarray() if hasattr(product, "toarray") else product
+        return np.asarray(np.maximum(norms[:, None] + norms[rows] - 2.0 * product, 0.0))
+
+    distance = distances(chosen[:, 0])
+    each = np.arange(tries)
+    for j in range(1, n_clusters):
+        mass = np.cumsum(weight[:, None] * distance, axis=0)
+        drawn = rng.random((candidates, tries)) * mass[-1]
+        rows = np.stack([np.minimum((mass <= one).sum(axis=0), len(norms) - 1) for one in drawn])
+        nearer = np.stack([np.minimum(distance, distances(row)) for row in rows])
+        best = np.einsum("i,cit->ct", weight, nearer).argmin(axis=0)
+        chosen[:, j] = rows[best, each]
+        distance = nearer[best, :, each].T
+    rows = sample[chosen.ravel()]
+    rows = rows.toarray() if hasattr(rows, "toarray") else rows
+    return np.asarray(rows).reshape(tries, n_clusters, -1)
+
+
+def _lloyd(centres: Array, oracle: Oracle, geometry: Geometry) -> tuple[Array, Array]:
+    """One Lloyd pass for G sets of centres (G, k, d): the moved centres, and the inertia of those given."""
+    G, k, d = centres.shape
+    planes = geometry.raw(2.0 * centres, -(centres**2).sum(axis=2))
+    sums = oracle(passes.nearest, (planes.W, planes.b))
+    counts = sums.tilt.reshape(G, k)
+    totals = geometry.centred(sums.weighted, sums.tilt).reshape(G, k, d) * geometry.total
+    alive = counts > 0
+    means = np.where(alive[..., None], totals / np.where(alive, counts, 1.0)[..., None], centres)
+    # mean |x|^2 is 1 by the choice of unit; standardised constant features do not count
+    return means, 1.0 + sums.risk / geometry.total
+
+
+def _by_centres(centres: Array, geometry: Geometry) -> Labelling:
+    return ByScores(geometry.raw(2.0 * centres, -(centres**2).sum(axis=1)), wide=True)
+
+
+def principal(dataset: Rows, oracle: Oracle, geometry: Geometry, n_clusters: int, seed: int) -> Labelling:
+    """Nearest centres within the leading principal directions; for two clusters, the sign of the first one.
+
+    Eight passes of k + 8 directions from a fixed start.
+    """
+    wanted = 1 if n_clusters == 2 else min(n_clusters - 1, dataset.n_features)
+    directions = principal_axes(oracle, geometry, wanted, [seed, 3])
+    if n_clusters == 2:
+        W = np.vstack([np.zeros(dataset.n_features), directions[0]])
+        return ByScores(geometry.raw(W, np.zeros(2)), wide=True)
+    sample, weight = _sample(dataset, geometry, n_clusters, seed)
+    shadow = np.asarray(sample @ directions.T.astype(sample.dtype))
+    if not isinstance(sample, np.ndarray):
+        shadow = shadow - directions @ (geometry.mean / geometry.unit)
+    centres = _seeded(shadow, weight, n_clusters, [seed, 4])
+    return ByScores(geometry.raw(2.0 * centres @ directions, -(centres**2).sum(axis=1)), wide=True)
+
+
+def by_links(
+    dataset: Rows,
+    oracle: Oracle,
+    geometry: Geometry,
+    n_clusters: int,
+    rows: Array | Csr,
+    must: Pairs,
+    seed: int,
+) -> Labelling | None:
+    """Nearest centres where rows that must be together are near: relevant components of the leading principal axes.
+
+    1. the scatter of must-linked rows about each other, on as many axes as the links can tell about
+    2. the directions along which all rows scatter most, in units of it
+    3. k-means++ and Lloyd there, on the sample, then on all rows
+
+    Parameters
+    ----------
+    dataset, oracle, geometry : as everywhere
+    rows : linked rows as they are
+    must : pairs of them
+
+    Returns
+    -------
+    None where there are too few links
+    """
+    d, m = dataset.n_features, float(must.weight.sum())
+    q = min(int(m // LINKS_AN_AXIS), LINKED_AXES, d)
+    if q < min(n_clusters, d):
+        return None
+    axes = principal_axes(oracle, geometry, q, [seed, 5])
+    sample, weight = _sample(dataset, geometry, n_clusters, seed)
+    shadow = np.asarray(sample @ axes.T.astype(sample.dtype), np.float64)
+    shadow -= np.average(shadow, axis=0, weights=weight)
+    total = (shadow * weight[:, None]).T @ shadow / weight.sum()
+    planes = geometry.raw(axes, np.zeros(q))
+    at = kernels.scores(rows, planes.W) + planes.b
+    apart = at[must.ends[:, 0]] - at[must.ends[:, 1]]  # 1
+    within = (apart * must.weight[:, None]).T @ apart / 2.0
+    within = (within + 0.5 * q * total) / (m + 0.5 * q)  # few links say little: the rest is as for any two rows
+    within[np.diag_indices(q)] += 1e-6 * max(float(np.trace(total)) / q, 1e-12)
+    _, turn = eigh(total, within)  # 2
+    turn = turn[:, ::-1][:, : 2 * n_clusters]
+    directions = turn.T @ axes
+    centres = _seeded(shadow @ turn, weight, n_clusters, [seed, 6])  # 3
+    for _ in range(LLOYD_PASSES // 2):
+        moved = _lloyd_along(centres, directions, oracle, geometry)
+        settled = np.abs(moved - centres).max() <= SETTLED * np.abs(centres).max()
+        centres = moved
+        if settled:
+            break
+    return ByScores(geometry.raw(2.0 * centres @ directions, -(centres**2).sum(axis=1)), wide=True)
+
+
+def _lloyd_along(centres: Array, directions: Array, oracle: Oracle, geometry: Geometry) -> Array:
+    """One Lloyd pass of distances along some directions only: the moved centres."""
+    planes = geometry.raw(2.0 * centres @ directions, -(centres**2).sum(axis=1))
+    sums = oracle(passes.nearest, (planes.W[None], planes.b[None]))
+    totals = geometry.centred(sums.weighted, sums.tilt) * geometry.total @ directions.T
+    alive = (sums.tilt > 0)[:, None]
+    return np.where(alive, totals / np.where(alive, sums.tilt[:, None], 1.0), centres)
+
+
+def by_graph(
+    dataset: Rows, engine: Engine, geometry: Geometry, A: Any, n_clusters: int, seed: int
+) -> graph_merge.Merged:
+    """More groups than clusters by k-means, joined along a graph until k are left.
+
+    Parameters
+    ----------
+    dataset, engine, geometry : spectral features of the graph
+    A : the graph
+    """
+    count = min(max(GROUPS * n_clusters, FEWEST_GROUPS), dataset.n_rows)
+    (labelling,), _ = k_means(dataset, engine.run, geometry, count, 1, seed)
+    assert isinstance(labelling, ByScores)
+    groups = np.concatenate(list(engine.rows(passes.highest, labelling.planes)))
+    return graph_merge.merge(A, groups, n_clusters)
+
+
+def labellings(
+    init: str,
+    dataset: Rows,
+    oracle: Oracle,
+    geometry: Geometry,
+    n_clusters: int,
+    n_starts: int,
+    seed: int,
+) -> list[Labelling]:
+    """Starting labellings for `n_starts` runs."""
+    if init == "k-means":
+        return k_means(dataset, oracle, geometry, n_clusters, n_starts, seed)[0]
+    if init == "random":
+        return [Drawn(seed, run, n_clusters) for run in range(n_starts)]
+    if init == "pca":
+        return [principal(dataset, oracle, geometry, n_clusters, seed)]
+    return [Given()]

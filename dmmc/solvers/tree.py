@@ -1,0 +1,346 @@
+"""Trees: a method for two clusters finds more of them by splitting clusters, the split that gains most first.
+
+Growing a tree is itself a solver: its state holds the splits so far and the state of the search for the next one, so
+the one driver loop stops it, reports it and keeps it, and a fit that was interrupted goes on in the middle of a split.
+A split sees all rows, those of other leaves with weight 0: it is the same on any engine.
+
+`binary.BinaryClusterer` says how an estimator uses it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc import kernels
+from dmmc.data.blocks import Block
+from dmmc.model import geometry, passes
+from dmmc.model.geometry import Geometry
+from dmmc.model.passes import Hyperplanes, Tree
+from dmmc.solvers import count_bounds, starts, tree_room
+
+if TYPE_CHECKING:
+    from dmmc.engine import Engine
+
+Array = NDArray[Any]
+
+
+class Found(NamedTuple):
+    """Two clusters."""
+
+    planes: Hyperplanes
+    """One hyperplane in raw coordinates, with its price."""
+    objective: float
+    gap: float
+    """inf where the method has none."""
+    ended: str
+    """ "converged", "max_iter", "max_seconds", "count bound" or "stalled"."""
+
+
+class Search(NamedTuple):
+    """A search for two clusters among the rows that an engine has."""
+
+    solver: Any
+    """Has `whole`, `step`, `done` and `report`."""
+    begin: Callable[[], Any]
+    """Makes its first state."""
+    found: Callable[[Any, str], Found]
+    """What a state amounts to; the text is why the loop ended: "done", "max_iter" or "max_seconds"."""
+
+
+class Leaf(NamedTuple):
+    """A cluster so far, and how it would be split."""
+
+    share: float
+    """Of the weight of all rows."""
+    W: Array
+    """(d,) the split, raw, its price in the bias; empty before it is searched, and where there is none."""
+    b: float = 0.0
+    above: float = 0.0
+    """Share of the rows with f >= 0."""
+    gain: float = -math.inf
+    """By how much the split lowers the sum of squared distances from the clusters' means, in units of the whole."""
+    objective: float = 0.0
+    gap: float = 0.0
+    ended: str = ""
+    """Why its search did; "" before it, "whole" where there is nothing to split."""
+
+
+class Grown(NamedTuple):
+    """A tree so far."""
+
+    W: Array
+    b: Array
+    children: Array
+    leaves: tuple[Leaf, ...]
+    objectives: tuple[float, ...] = ()
+    """Of each split, times the share of the rows that it splits."""
+    gaps: tuple[float, ...] = ()
+    ended: tuple[str, ...] = ()
+    at: int = 0
+    """The leaf whose split is searched."""
+    inner: Any = None
+    """The state of that search; None before it begins."""
+    steps: int = 0
+    """Its passes so far."""
+    line: dict[str, Any] = {}  # noqa: RUF012
+    """What the last pass reported."""
+    priced: bool = False
+    """Whether a count bound has moved a split."""
+
+
+class Growth:
+    """The solver: a step is one pass of the search for the next split.
+
+    Parameters
+    ----------
+    two : makes a search, from engine, geometry, seed, and the least and largest share of a cluster
+    types : what the states of that search are made of
+    engine : has all rows; at the end it is to be given `whole_rows` again
+    geometry : of all rows
+    seed : of the fit; each leaf's search has one of its own
+    n_clusters : leaves wanted
+    lowest, highest : bounds of a leaf's share of the weight
+    max_iter : most passes of one search
+    labelled : whether rows have given labels to start from; those of a leaf are joined to two groups
+    """
+
+    def __init__(
+        self,
+        two: Callable[[Engine, Geometry, int, float, float], Search],
+        types: tuple[type[Any], ...],
+        engine: Engine,
+        geometry: Geometry,
+        seed: int,
+        n_clusters: int,
+        lowest: float,
+        highest: float,
+        max_iter: int,
+        labelled: bool,
+    ) -> None:
+        self.types = (Grown, Leaf, *types)
+        self.whole_rows = engine.dataset
+        self.max_iter = max_iter
+        self._two = two
+        self._engine = engine
+        self._geometry = geometry
+        self._seed = seed
+        self._k = n_clusters
+        self._lowest = lowest
+        self._highest = highest
+        self._labelled = labelled
+        self._search: Search | None = None
+        self._part = geometry
+
+    def init(self) -> Grown:
+        """One leaf: all rows."""
+        d = self.whole_rows.n_features
+        return Grown(np.zeros((0, d)), np.zeros(0), np.zeros((0, 2), np.int64), (Leaf(1.0, np.zeros(0)),))
+
+    def done(self, state: Grown) -> bool:
+        """There are as many leaves as wanted."""
+        return len(state.leaves) == self._k
+
+    def report(self, state: Grown) -> dict[str, Any]:
+        """The pass of the search at work, and how many clusters there are so far."""
+        return {**state.line, "clusters": len(state.leaves)}
+
+    def step(self, state: Grown) -> Grown:
+        """One pass; where a search ends, its leaf knows its split, and when all do, the best split is made.
+
+        1. begin the search for the split of this leaf, or go on with it
+        2. at its end take note of the hyperplane, and of what it gains
+        3. while every leaf is known and there are too few, split the one that gains most
+        """
+        leaf = state.leaves[state.at]
+        if state.inner is None or self._search is None:  # 1
+            self._search = self._entered(state)
+        if self._search is None:
+            return self._next(self._with_leaf(state, leaf._replace(ended="whole")))
+        if state.inner is None:
+            state = state._replace(inner=self._search.begin(), steps=0)
+        inner = self._search.solver.step(state.inner)
+        state = state._replace(inner=inner, steps=state.steps + 1, line=self._search.solver.report(inner))
+        done = self._search.solver.done(inner)
+        if not (done or state.steps >= self.max_iter):
+            return state
+        found = self._search.found(inner, "done" if done else "max_iter")  # 2
+        W, b = found.planes.W[0], float(found.planes.b[0] + found.planes.price[0])
+        above, gain = self._gain(W, b)
+        leaf = leaf._replace(
+            W=W, b=b, above=above, gain=gain, objective=found.objective, gap=found.gap, ended=found.ended
+        )
+        state = state._replace(priced=state.priced or bool(found.planes.price.any()))
+        return self._next(self._with_leaf(state, leaf))  # 3
+
+    def finished(self, state: Grown) -> Grown:
+        """The tree with all its leaves, found in a hurry: one pass a split."""
+        self.max_iter = 1
+        while not self.done(state):
+            state = self.step(state)
+        return state
+
+    def whole(self, state: Grown) -> bool:
+        """Whether a state that was read from a file is one of this tree."""
+        m, d = len(state.b), self.whole_rows.n_features
+        sides = [(state.W, (m, d)), (state.b, (m,)), *((leaf.W, (d if leaf.W.size else 0,)) for leaf in state.leaves)]
+        if not all(array.shape == shape and array.dtype == np.float64 for array, shape in sides):
+            return False
+        if m and not Tree(state.W, state.b, state.children).whole():
+            return False
+        if not (len(state.leaves) == m + 1 <= self._k and 0 <= state.at <= m and state.children.shape == (m, 2)):
+            return False
+        if not len(state.objectives) == len(state.gaps) == len(state.ended) == m:
+            return False
+        if state.inner is None:
+            return True
+        self._search = self._entered(state)
+        return self._search is not None and bool(self._search.solver.whole(state.inner))
+
+    # ------------------------------------------------------------------------------------------ one leaf at a time
+
+    def _with_leaf(self, state: Grown, leaf: Leaf) -> Grown:
+        """The leaf at work is known."""
+        leaves = (*state.leaves[: state.at], leaf, *state.leaves[state.at + 1 :])
+        line = state.line or {"objective": leaf.objective}
+        return state._replace(leaves=leaves, inner=None, line=line)
+
+    def _entered(self, state: Grown) -> Search | None:
+        """Let the engine see the rows of the leaf at work, and make the search for its split, if there may be one."""
+        reach = self._reach(state.leaves, state.at)
+        if not reach or not self._see(state, state.at):
+            return None
+        share = state.leaves[state.at].share
+        least = min(min(low, share - high) for low, high in reach) / share
+        seed = self._seed
+        if state.b.size:
+            seed = int(np.random.default_rng([seed, 5, len(state.b), state.at]).integers(2**31))
+        return self._two(self._engine, self._part, seed, max(0.0, least), min(1.0, 1.0 - least))
+
+    def _see(self, state: Grown, at: int) -> bool:
+        """Give all other rows the weight 0; False where the rows of the leaf do not differ."""
+        engine, rows = self._engine, self.whole_rows
+        engine.use(rows)
+        inside = np.ones(rows.n_rows, bool)
+        if state.b.size:
+            tree = Tree(state.W, state.b, state.children)
+            inside = np.concatenate(list(engine.rows(passes.highest, tree))) == at
+            base = np.ones(rows.n_rows) if rows.weight is None else rows.weight
+            engine.use(rows.with_columns(weight=np.where(inside, base, 0.0)))
+            part = geometry.of_part(engine.dataset, engine.rows, self._geometry)
+            if part is None:
+                return False
+            self._part = part
+        else:
+            self._part = self._geometry
+        if self._labelled:
+            engine.use(engine.dataset.with_columns(given=self._groups(inside)))
+        return True
+
+    def _groups(self, inside: Array) -> Array:
+        """Given labels joined to two groups: along the line through their means that tells them apart best."""
+        engine, part = self._engine, self._part
+        given = self.whole_rows.given
+        assert given is not None
+        sums, counts = engine.run(label_sums, self._k)
+        present = np.flatnonzero(counts > 0)
+        if len(present) < 2:
+            (labelling,), _ = starts.k_means(engine.dataset, engine.run, part, 2, 1, self._seed)
+            assert isinstance(labelling, passes.ByScores)
+            return np.concatenate(list(engine.rows(passes.highest, labelling.planes))).astype(np.int64)
+        mass = counts[present]
+        means = (sums[present] / mass[:, None] - part.mean) / part.unit
+        _, _, directions = np.linalg.svd(np.sqrt(mass)[:, None] * means, full_matrices=False)
+        order = np.argsort(means @ directions[0], kind="stable")
+        before, pull = np.cumsum(mass[order])[:-1], np.cumsum(mass[order, None] * means[order], axis=0)[:-1]
+        between = (pull**2).sum(axis=1) / (before * (mass.sum() - before))
+        group = np.zeros(self._k, np.int64)
+        group[present[order[1 + int(between.argmax()) :]]] = 1
+        return group[given]
+
+    def _gain(self, W: Array, b: float) -> tuple[float, float]:
+        """Share of the rows with f >= 0, and the fall of the sum of squares, in units of all rows'."""
+        tree = Tree(W[None], np.array([b]), np.array([[-1, -2]]))
+        weighted, above = self._engine.run(upper_sums, tree)
+        total = self._part.total
+        if not 0 < above < total:
+            return above / self._geometry.total, -math.inf
+        apart = (weighted - above * self._part.mean) / self._geometry.unit
+        gain = float(apart @ apart) * total / (above * (total - above)) / self._geometry.total
+        return above / self._geometry.total, gain
+
+    # ------------------------------------------------------------------------------------------------ the tree
+
+    def _next(self, state: Grown) -> Grown:
+        """The leaf to search next; while there is none and there are too few, the best split is made."""
+        while len(state.leaves) < self._k:
+            unknown = [number for number, leaf in enumerate(state.leaves) if not leaf.ended]
+            if unknown:
+                return state._replace(at=unknown[0])
+            state = self._split(state)
+        return state
+
+    def _split(self, state: Grown) -> Grown:
+        """Split the leaf that gains most; where none can be split, one gets an empty sibling."""
+        leaves = state.leaves
+        able = [number for number, leaf in enumerate(leaves) if leaf.W.size and self._reach(leaves, number)]
+        if not able:
+            nothing = Leaf(0.0, np.zeros(0), ended="whole")
+            kept = leaves[0]._replace(W=np.zeros(0), ended="whole")
+            return self._joined(state, 0, np.zeros(self.whole_rows.n_features), 1.0, nothing, kept)
+        at = max(able, key=lambda number: (leaves[number].gain, -number))
+        leaf = leaves[at]
+        reach = self._reach(leaves, at)
+        low, high = min(reach, key=lambda span: (max(span[0] - leaf.above, leaf.above - span[1]), span))
+        if not low - tree_room.ROUNDING <= leaf.above <= high + tree_room.ROUNDING and self._see(state, at):
+            share = leaf.share
+            planes = Hyperplanes(leaf.W[None], np.array([leaf.b]), np.zeros(1))
+            lowest, highest = np.array([share - high, low]) / share, np.array([share - low, high]) / share
+            price = count_bounds.find(self._engine.run, planes, self._part.total, lowest, highest)
+            leaf = leaf._replace(b=leaf.b + float(price[0]))
+            leaf = leaf._replace(above=self._gain(leaf.W, leaf.b)[0])
+            state = state._replace(priced=True)
+        state = state._replace(
+            objectives=(*state.objectives, leaf.share * leaf.objective),
+            gaps=(*state.gaps, leaf.gap),
+            ended=(*state.ended, leaf.ended),
+        )
+        below, above = (Leaf(share, np.zeros(0)) for share in (leaf.share - leaf.above, leaf.above))
+        return self._joined(state, at, leaf.W, leaf.b, below, above)
+
+    def _joined(self, state: Grown, at: int, W: Array, b: float, below: Leaf, above: Leaf) -> Grown:
+        """The tree with one split more: the rows with f < 0 keep the leaf's number."""
+        node, new = len(state.b), len(state.leaves)
+        children = np.where(state.children == -1 - at, node, state.children)
+        return state._replace(
+            W=np.vstack([state.W, W]),
+            b=np.append(state.b, b),
+            children=np.vstack([children, [-1 - at, -1 - new]]).astype(np.int64),
+            leaves=(*state.leaves[:at], below, *state.leaves[at + 1 :], above),
+            objectives=state.objectives if len(state.objectives) > node else (*state.objectives, 0.0),
+            gaps=state.gaps if len(state.gaps) > node else (*state.gaps, 0.0),
+            ended=state.ended if len(state.ended) > node else (*state.ended, "converged"),
+        )
+
+    def _reach(self, leaves: tuple[Leaf, ...], at: int) -> list[tuple[float, float]]:
+        return tree_room.reach([leaf.share for leaf in leaves], at, self._k, self._lowest, self._highest)
+
+
+def label_sums(block: Block, n_labels: int) -> tuple[Array, Array]:
+    """Sums of the rows with each given label, and their weight."""
+    assert block.given is not None
+    omega = np.ones(block.stop - block.start) if block.weight is None else block.weight
+    coef = np.zeros((len(omega), n_labels))
+    coef[np.arange(len(omega)), block.given] = omega
+    return kernels.weighted_sum(block.rows, coef), coef.sum(axis=0)
+
+
+def upper_sums(block: Block, tree: Tree) -> tuple[Array, float]:
+    """Sum of the rows that go to child 1 of the root, and their weight."""
+    omega = np.ones(block.stop - block.start) if block.weight is None else block.weight
+    coef = np.where(passes.highest(block, tree) == 1, omega, 0.0)
+    return kernels.weighted_sum(block.rows, coef[:, None])[0], float(coef.sum())
