@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 import data_sets
 import numpy as np
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 REPO = Path(__file__).resolve().parents[1]
 
@@ -25,6 +26,35 @@ def skip(what: str, why: str) -> NoReturn:
     if what in required:
         pytest.fail(f"DMMC_REQUIRE asks for {what}: {why}", pytrace=False)
     pytest.skip(f"{what}: {why}")
+
+
+# ----------------------------------------------------------------------------------------- which process runs what
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two to four processes, as the machine has cores; none for a single file, which is done sooner without."""
+    if len(config.args) == 1 and Path(config.args[0].partition("::")[0]).is_file():
+        return 0
+    return min(4, max(2, len(os.sched_getaffinity(0))))
+
+
+class ByFile(LoadScopeScheduling):
+    """Gives each process one file of tests at a time, because fixtures of a module are made once a process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Replace xdist's own order of tests."""
+    return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the files that have slow tests, so that no process is left with a long one at the end."""
+    if hasattr(config, "workerinput"):
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        items.sort(key=lambda item: item.path not in slow)
 
 
 @cache
