@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 import data_sets
 import numpy as np
 import pytest
+from waits import hear_signals
 from xdist.scheduler import LoadScopeScheduling
 
 REPO = Path(__file__).resolve().parents[1]
@@ -168,15 +169,20 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
     commands.server.wait(30)
 
 
-@pytest.fixture(scope="session")
-def start() -> Callable[..., subprocess.Popen[str]]:
-    """``start("fit", ...)`` begins a `dmmc` process and does not wait for it."""
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """``start("fit", ...)`` begins a `dmmc` process and does not wait for it; it does not outlive the test."""
+    begun: list[subprocess.Popen[str]] = []
 
     def begin(*arguments: object, **options: Any) -> subprocess.Popen[str]:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": ENVIRONMENT, **options}
-        return subprocess.Popen([*DMMC, *(str(one) for one in arguments)], **pipes)
+        begun.append(subprocess.Popen([*DMMC, *(str(one) for one in arguments)], preexec_fn=hear_signals, **pipes))
+        return begun[-1]
 
-    return begin
+    yield begin
+    for process in begun:
+        process.kill()
+        process.wait()
 
 
 def write_store(path: Path, rows: Any, chunk_rows: int = 500, **options: Any) -> Path:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
+from waits import end_of, until
 
 import dmmc
 from dmmc.methods import METHODS
@@ -43,13 +44,6 @@ def sentence(done: Any, code: int) -> str:
     assert lines[0].startswith("dmmc: ")
     assert re.search(r"[.)]$", lines[0])
     return lines[0]
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
 
 
 # ------------------------------------------------------------------------------------------------- bad input
@@ -241,7 +235,7 @@ def test_an_out_with_a_name_that_is_not_utf_8_is_written(
     out = os.fsdecode(b"r\xe9sultat")
     store = store_of(tmp_path / os.fsdecode(b"d\xe9.zarr"), rows)
     process = start("fit", store, "-k", 2, "-o", out, cwd=tmp_path)
-    _, stderr = process.communicate(timeout=120)
+    _, stderr = end_of(process, 120)
     assert process.returncode == 0, stderr
     assert (tmp_path / out / "report.html").is_file()
     assert json.loads((tmp_path / out / "run.json").read_text())["data"]["n_rows"] == 40
@@ -408,7 +402,7 @@ def test_an_interrupted_fit_ends_soon_with_130_and_leaves_a_checkpoint(
     began(tmp_path / "made" / "out" / "history.jsonl")
     assert "is writing this folder" in (tmp_path / "made" / "out" / "UNFINISHED.txt").read_text()
     process.send_signal(stop)
-    stdout, stderr = process.communicate(timeout=10)
+    stdout, stderr = end_of(process, 10)
     assert (process.returncode, stdout) == (130, "")
     assert stderr.startswith("dmmc: interrupted. A checkpoint was written (")
     assert stderr.endswith("made/out/checkpoint): say --resume (resume=True) to go on with it.\n")
@@ -423,7 +417,7 @@ def test_an_impatient_user_who_interrupts_twice_gets_no_traceback_either(
     began(tmp_path / "out" / "history.jsonl")
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=10)
+    _, stderr = end_of(process, 10)
     assert process.returncode == 130
     assert "Traceback" not in stderr
 
@@ -440,7 +434,7 @@ def test_an_interrupted_fit_leaves_an_earlier_result_and_the_next_one_replaces_i
         cli("fit", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet"), 2
     )
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=10)
+    end_of(process, 10)
     assert process.returncode == 130
     assert contents(out) == before
     assert cli("fit", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet").code == 0
@@ -451,7 +445,7 @@ def test_an_interrupted_fit_leaves_an_earlier_result_and_the_next_one_replaces_i
 def test_of_three_fits_begun_at_once_one_writes_the_out(start: Start, digits_store: Path, tmp_path: Path) -> None:
     arguments = ("fit", digits_store, "-k", 10, "-o", tmp_path / "out", "--quiet")
     processes = [start(*arguments) for _ in range(3)]
-    said = [process.communicate(timeout=120)[1] for process in processes]
+    said = [end_of(process, 120)[1] for process in processes]
     assert sorted(process.returncode for process in processes) == [0, 2, 2], said
     for text in said:
         assert text == "" or "another run is writing" in text or "exists" in text
@@ -467,7 +461,7 @@ def test_a_killed_fit_leaves_a_folder_that_says_so_and_blocks_nobody(
     began(out / "history.jsonl")
     assert "another run is writing" in sentence(cli("fit", digits_store, "-k", 2, "-o", out, "--quiet"), 2)
     process.kill()
-    process.communicate(timeout=10)
+    end_of(process, 10)
     assert not (out / "run.json").exists()
     assert "unfinished" in sentence(cli("predict", out, digits_store, "-o", tmp_path / "l.zarr"), 2)
     assert "unfinished" in sentence(cli("report", out), 2)
@@ -488,7 +482,7 @@ def test_a_fit_killed_while_it_replaces_a_result_leaves_the_result(
     process = start("fit", long_store, "-k", 20, "-o", out, "--overwrite", *ENDLESS, "--quiet")
     began(tmp_path / ".out.partial" / "history.jsonl")
     process.kill()
-    process.communicate(timeout=10)
+    end_of(process, 10)
     assert contents(out) == before
     assert cli("fit", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet").code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -571,7 +565,7 @@ def test_a_terminal_shows_one_live_line_with_everything_on_it(start: Start, long
             break
         shown += part
     os.close(main)
-    stdout, _ = process.communicate(timeout=60)
+    stdout, _ = end_of(process, 60)
     assert process.returncode == 0
     assert stdout.startswith("150000 rows in 5 clusters")
     lines = shown.decode().split("\r\x1b[K")

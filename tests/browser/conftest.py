@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -71,13 +70,6 @@ class Browser:
     def count(self, selector: str) -> int:
         """How many elements there are."""
         return int(self.run("return document.querySelectorAll(arguments[0]).length", selector))
-
-    def until(self, condition: Callable[[], bool], what: str, seconds: float = 5.0) -> None:
-        """Wait for something, not for ever."""
-        end = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < end, f"not within {seconds} s: {what}"
-            time.sleep(0.05)
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_wine
+from waits import until
 
 import dmmc
 from dmmc import report
@@ -238,7 +239,7 @@ def point_at(browser: Any, selector: str) -> str:
     browser.run("arguments[0].scrollIntoView({block: 'center'})", element)
     browser.settle()
     ActionChains(browser.driver).move_to_element(element).perform()
-    browser.until(lambda: browser.count(".hoverlayer .hovertext text") > 0, "a hover label")
+    until(lambda: browser.count(".hoverlayer .hovertext text") > 0, "a hover label")
     return "".join(browser.texts(".hoverlayer .hovertext text"))
 
 
@@ -337,8 +338,8 @@ def test_nothing_reaches_beyond_a_narrow_screen(name: str, browser: Any, pages: 
     browser.open(pages(name))
     for width in (390, 320, 800, 390):
         browser.look(width)
-        browser.until(lambda width=width: 100 < drawn(browser, "plot-map")[0] < width, f"a map for {width}")
-        browser.until(lambda: too_wide(browser) == [], f"nothing beyond {width}")
+        until(lambda width=width: 100 < drawn(browser, "plot-map")[0] < width, f"a map for {width}")
+        until(lambda: too_wide(browser) == [], f"nothing beyond {width}")
         assert browser.run("return document.documentElement.scrollWidth") <= width
         for plot in ("plot-sizes", "plot-margins"):
             assert drawn(browser, plot)[0] > 100
@@ -393,7 +394,7 @@ def test_on_paper_everything_is_dark_on_white_and_fits_the_sheet(browser: Any, p
     assert browser.driver.execute_cdp_cmd("Page.printToPDF", {})["data"]
     browser.run("dispatchEvent(new Event('afterprint'))")
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-    browser.until(lambda: drawn(browser, "plot-map")[0] > 800, "the map as wide as before")
+    until(lambda: drawn(browser, "plot-map")[0] > 800, "the map as wide as before")
     assert browser.said() == []
 
 

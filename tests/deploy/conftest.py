@@ -17,6 +17,7 @@ from zipfile import ZipFile
 
 import psutil
 import pytest
+from waits import hear_signals, until
 
 import dmmc
 
@@ -63,16 +64,6 @@ def wheel(request: pytest.FixtureRequest, skip: Callable[[str, str], NoReturn]) 
 # ------------------------------------------------------------------------------------------------------ processes
 
 
-def ready(what: Callable[[], Any], seconds: float, words: str) -> Any:
-    """The first true answer; a hang is a failure."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := what():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{words}: not within {seconds} s")
-
-
 class Process:
     """A command in a session of its own, with what it says in a file."""
 
@@ -81,7 +72,13 @@ class Process:
         self.command = command
         with open(log, "w") as file:
             self.popen = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, **options
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+                preexec_fn=hear_signals,
+                **options,
             )
 
     @property
@@ -90,14 +87,14 @@ class Process:
 
     def until(self, words: str, seconds: float = 30) -> str:
         """Wait until it has said something."""
-        return ready(lambda: words in self.said and self.said, seconds, f"{words!r} in {self.log.name}:\n{self.said}")
+        return until(
+            lambda: words in self.said and self.said, lambda: f"{words!r} in {self.log.name}:\n{self.said}", seconds
+        )
 
     def end(self, seconds: float = 60) -> int:
         """Wait for its end, and give its exit code."""
-        try:
-            return self.popen.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self.command} did not end within {seconds} s:\n{self.said}") from None
+        until(lambda: self.popen.poll() is not None, lambda: f"the end of {self.command}:\n{self.said}", seconds)
+        return int(self.popen.returncode)
 
     def signal(self, number: int, *, group: bool = False) -> None:
         """Send a signal; to the whole group, as a terminal does."""
@@ -147,7 +144,7 @@ class Processes:
 
     def none_left(self, seconds: float = 10) -> None:
         """Fail if anything that was started here, or by what was started here, still runs."""
-        ready(lambda: not self.left(), seconds, f"the end of {self.left()}")
+        until(lambda: not self.left(), lambda: f"the end of {self.left()}", seconds)
 
     def close(self) -> None:
         """End everything that carries the mark."""
@@ -179,12 +176,6 @@ def module_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proce
     found = Processes(tmp_path_factory.mktemp("processes"))
     yield found
     found.close()
-
-
-@pytest.fixture(scope="session")
-def wait_for() -> Callable[[Callable[[], Any], float, str], Any]:
-    """``wait_for(lambda: path.exists(), 10, "the file")``."""
-    return ready
 
 
 @pytest.fixture(scope="session")

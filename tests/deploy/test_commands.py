@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from dask.utils import parse_bytes
+from waits import until
 
 
 @dataclass
@@ -166,7 +167,6 @@ def test_scheduler_worker_and_fit_run_as_the_file_says(
     certificates: Callable[[str], Path],
     processes: Any,
     free_port: Callable[[], int],
-    wait_for: Callable[..., Any],
     labels_of: Callable[[Path], list[int]],
     tmp_path: Path,
 ) -> None:
@@ -174,9 +174,9 @@ def test_scheduler_worker_and_fit_run_as_the_file_says(
     machine = Machine(read(deploy, tmp_path, certificates("ours")), processes, free_port)
     assert not machine.healthy("scheduler")
     scheduler = machine.start("scheduler")
-    wait_for(lambda: machine.healthy("scheduler"), 30, "a healthy scheduler")
+    until(lambda: machine.healthy("scheduler"), "a healthy scheduler")
     machine.start("worker")
-    wait_for(lambda: machine.healthy("worker"), 30, "a healthy worker")
+    until(lambda: machine.healthy("worker"), "a healthy worker")
     scheduler.until("Register worker", 30)
     fit = machine.start("fit")
     assert fit.end(90) == 0, fit.said
@@ -190,13 +190,12 @@ def test_the_operator_can_ask_how_many_workers_are_wanted(
     certificates: Callable[[str], Path],
     processes: Any,
     free_port: Callable[[], int],
-    wait_for: Callable[..., Any],
     tmp_path: Path,
 ) -> None:
     (tmp_path / "data").mkdir()
     machine = Machine(from_kubernetes(deploy, tmp_path, certificates("ours")), processes, free_port)
     machine.start("scheduler")
-    wait_for(lambda: machine.healthy("scheduler"), 30, "a healthy scheduler")
+    until(lambda: machine.healthy("scheduler"), "a healthy scheduler")
     url = f"http://127.0.0.1:{machine.ports['scheduler', '8787']}"
     with urllib.request.urlopen(f"{url}/api/v1/adaptive_target", timeout=10) as answer:
         assert answer.read() == b'{"workers": 0}'

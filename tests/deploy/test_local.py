@@ -9,6 +9,7 @@ from sys import executable
 from typing import Any
 
 import pytest
+from waits import until
 
 
 def start(processes: Any, deploy: Path, cwd: Path, *arguments: object, **variables: object) -> Any:
@@ -69,10 +70,10 @@ def test_an_interrupt_in_the_middle_leaves_a_checkpoint_and_no_process(
 
 
 def test_an_interrupt_at_the_start_leaves_nothing(
-    processes: Any, deploy: Path, tmp_path: Path, digits_store: Path, wait_for: Callable[..., Any]
+    processes: Any, deploy: Path, tmp_path: Path, digits_store: Path
 ) -> None:
     running = start(processes, deploy, tmp_path, digits_store, 10, "out")
-    wait_for(lambda: any("dask scheduler" in line for line in processes.left()), 20, "a scheduler")
+    until(lambda: any("dask scheduler" in line for line in processes.left()), "a scheduler")
     running.signal(signal.SIGTERM)
     assert running.end(30) == 130, running.said
     processes.none_left()

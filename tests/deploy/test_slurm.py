@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waits import until
 
 FAKES = Path(__file__).parent / "fake_slurm"
 
@@ -19,9 +20,8 @@ FAKES = Path(__file__).parent / "fake_slurm"
 class Slurm:
     """A folder of jobs, and a PATH on which the fake Slurm and this environment's programs are found."""
 
-    def __init__(self, processes: Any, folder: Path, wait_for: Callable[..., Any]) -> None:
+    def __init__(self, processes: Any, folder: Path) -> None:
         self.processes = processes
-        self.wait_for = wait_for
         self.jobs = folder / "jobs"
         programs = folder / "bin"
         self.jobs.mkdir()
@@ -40,17 +40,17 @@ class Slurm:
 
     def ended(self, job: Path, seconds: float = 120) -> list[int]:
         """Exit codes of the job's runs, when it has ended."""
-        self.wait_for((job / "ended").exists, seconds, "the end of a job")
+        until((job / "ended").exists, "the end of a job", seconds)
         return [int(code) for code in (job / "codes").read_text().split()]
 
     def says(self, job: Path, words: str, seconds: float = 60) -> None:
         log = job / "log"
-        self.wait_for(lambda: words in log.read_text(errors="replace"), seconds, f"{words!r} in the job's log")
+        until(lambda: words in log.read_text(errors="replace"), f"{words!r} in the job's log", seconds)
 
 
 @pytest.fixture
-def slurm(processes: Any, tmp_path_factory: pytest.TempPathFactory, wait_for: Callable[..., Any]) -> Slurm:
-    return Slurm(processes, tmp_path_factory.mktemp("slurm"), wait_for)
+def slurm(processes: Any, tmp_path_factory: pytest.TempPathFactory) -> Slurm:
+    return Slurm(processes, tmp_path_factory.mktemp("slurm"))
 
 
 def walltime_signal(script: Path) -> int:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waits import until
 
 ROLES = ["ca", "client", "scheduler", "worker"]
 
@@ -98,7 +99,7 @@ def test_bad_arguments_make_nothing(arguments: list[str], words: str, deploy: Pa
 class Cluster:
     """A scheduler and one worker over TLS, as processes."""
 
-    def __init__(self, processes: Any, folder: Path, certificates: Path, wait_for: Callable[..., Any]) -> None:
+    def __init__(self, processes: Any, folder: Path, certificates: Path) -> None:
         self.processes = processes
         self.certificates = certificates
         self.file = folder / "scheduler.json"
@@ -107,7 +108,7 @@ class Cluster:
             *("dask", "scheduler", "--port", 0, *listen, "--scheduler-file", self.file),
             *self.options(certificates, "scheduler"),
         )
-        wait_for(self.file.exists, 30, "a scheduler file")
+        until(self.file.exists, "a scheduler file")
         self.worker = processes.start("dask", "worker", *self.listen, *self.options(certificates, "worker"))
         self.scheduler.until("Register worker", 30)
         self.address = json.loads(self.file.read_text())["address"]
@@ -129,10 +130,9 @@ def cluster(
     request: pytest.FixtureRequest,
     certificates: Callable[[str], Path],
     module_processes: Any,
-    wait_for: Callable[..., Any],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Cluster:
-    return Cluster(module_processes, tmp_path_factory.mktemp("cluster"), certificates("ours"), wait_for)
+    return Cluster(module_processes, tmp_path_factory.mktemp("cluster"), certificates("ours"))
 
 
 def hello(cluster: Cluster, context: ssl.SSLContext) -> bytes:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,9 +16,9 @@ from typing import Any
 import dask
 import numpy as np
 import psutil
-import pytest
 from distributed import Client
 from numpy.typing import NDArray
+from waits import end_of, hear_signals, until
 
 import dmmc
 from dmmc.plain_json import plain
@@ -37,16 +36,6 @@ QUIET = {
     "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__GIL__ENABLED": "False",
     "OMP_NUM_THREADS": "1",
 }
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
-    """What the condition gives, once it is true; a failure that says what was awaited if that takes too long."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        if time.monotonic() > end:
-            pytest.fail(f"not within {seconds:.0f} s: {what}")
-        time.sleep(0.02)
-    return found
 
 
 def alive(pid: int) -> bool:
@@ -97,6 +86,7 @@ class Grid:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=hear_signals,
             )
 
     @property
@@ -222,6 +212,7 @@ class Command:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            preexec_fn=hear_signals,
         )
         self.out = Path(str(arguments[arguments.index("-o") + 1])) if "-o" in arguments else None
 
@@ -238,17 +229,8 @@ class Command:
 
     def ended(self, seconds: float = 60.0) -> tuple[int, str]:
         """Exit code and what it said on stderr, within a limit."""
-        try:
-            _, said = self.process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            pytest.fail(f"the command has not ended within {seconds:.0f} s")
+        _, said = end_of(self.process, seconds)
         return self.process.returncode, said
-
-    def kill(self) -> None:
-        for pid in family(self.process.pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
 
 
 class During:

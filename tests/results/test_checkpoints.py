@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import zarr
+from waits import end_of, until
 
 import dmmc
 from dmmc.plain_json import plain
@@ -214,10 +215,7 @@ def fits() -> Iterator[Fits]:
 
 
 def wait_for(passes: int, path: Path) -> None:
-    end = time.monotonic() + 60
-    while not path.exists() or path.read_bytes().count(b"\n") < passes:
-        assert time.monotonic() < end
-        time.sleep(0.001)
+    until(lambda: path.exists() and path.read_bytes().count(b"\n") >= passes, f"{passes} passes", 60, 0.001)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("labels and bounds", "seeded again")])
@@ -338,7 +336,7 @@ def test_a_hail_of_signals_leaves_a_whole_checkpoint(start: Any, cli: Any, long_
     while process.poll() is None and time.monotonic() < end:
         process.send_signal(signal.SIGTERM if time.monotonic_ns() % 2 else signal.SIGINT)
         time.sleep(0.002)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = end_of(process, 60)
     assert process.returncode == 130
     place = out / "checkpoint"
     assert stderr == (
@@ -361,7 +359,7 @@ def test_a_fit_interrupted_before_its_search_has_nothing_to_resume(
         if '"start"' in line:
             break
     process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=20)
+    _, stderr = end_of(process, 20)
     assert process.returncode == 130
     assert stderr == (
         "dmmc: interrupted. The search had not begun: there is nothing to resume, what was unfinished is removed.\n"

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
+from waits import end_of
 
 import dmmc
 from dmmc import report
@@ -143,7 +144,7 @@ def test_the_history_can_be_followed_while_it_is_written(
         time.sleep(0.02)
     assert seen == sorted(seen)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    end_of(process, 20)
 
 
 def test_row_ids_of_a_frame_are_in_labels_csv(rows: Any, tmp_path: Path) -> None:
