@@ -24,6 +24,7 @@ from dmmc.errors import ClusteringWarning, InputError
 from dmmc.estimators.fitting import MarginClusterer
 from dmmc.estimators.parameters import seed_of
 from dmmc.features import maps
+from dmmc.machine import peak_memory
 from dmmc.methods import METHODS
 from dmmc.pairs.io import read as read_links
 from dmmc.plain_json import plain
@@ -248,7 +249,7 @@ def fit(
             versions=contents.environment(),
             warnings=[str(w.message) for w in (*early, *caught) if issubclass(w.category, ClusteringWarning)],
             timings=watch.timings,
-            peak_memory_mb=contents.peak_memory(),
+            peak_memory_mb=peak_memory(),
         )
         if folder is not None:
             run._finish(folder, engine, scores, image_shape)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
 from collections import deque
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from dmmc.convert import digits
 from dmmc.convert.reading import Bytes, Lines, Piece, Reader, decoded, text_blocks
 from dmmc.errors import InputError
+from dmmc.machine import count_cores
 
 SEPARATORS = (b"\t", b";", b",")
 
@@ -78,7 +78,7 @@ class Csv(Reader):
 
     def pieces(self) -> Iterator[Piece]:
         """All rows, block by block."""
-        workers = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+        workers = min(4, count_cores())
         waiting: deque[Future[Piece]] = deque()
         with ThreadPoolExecutor(workers, "dmmc-csv") as pool:
             try:

@@ -20,9 +20,9 @@ from dmmc.convert.reading import (
     rows_at_once,
     rows_of_columns,
 )
-from dmmc.data.blocks import MIB
 from dmmc.data.readers.numbers import memory_dtype
 from dmmc.errors import InputError
+from dmmc.machine import MIB
 
 COLUMNS_AT_ONCE = 32
 """Columns of a large row group that are read at once: pyarrow needs some 2.5 MB for each."""

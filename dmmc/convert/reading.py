@@ -14,8 +14,9 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.data.blocks import MIB, Csr
+from dmmc.data.blocks import Csr
 from dmmc.errors import InputError
+from dmmc.machine import MIB
 
 PIECE_BYTES = 4 * MIB
 """Readers hand over about this much at a time."""

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.convert.reading import Piece, Reader
-from dmmc.data.blocks import MIB, Csr
+from dmmc.data.blocks import Csr
 from dmmc.data.readers.zarr_nodes import MADE_UP
 from dmmc.errors import InputError
+from dmmc.machine import MIB
 
 CHUNK_BYTES = 8 * MIB
 LARGEST_CHUNK = 2**31 - 2**16

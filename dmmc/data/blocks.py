@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-MIB = 2**20
+from dmmc.machine import MIB
+
 ONE_BLOCK = 14 * MIB
 """Below this size a matrix is a single block; above it blocks are half as large to as large: with whole tiles that is
 at most 16 MB, so that a worker of 1 GB can hold several beside its process."""

@@ -9,7 +9,7 @@
 - `cluster`: a client with a limit on every wait; the one module that imports `distributed`
 """
 
-from dmmc.engine.local import Local, count_jobs
+from dmmc.engine.local import Local
 from dmmc.engine.tree_sum import Engine, add
 
-__all__ = ["Engine", "Local", "add", "count_jobs"]
+__all__ = ["Engine", "Local", "add"]

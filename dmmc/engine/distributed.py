@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.data.blocks import MIB, Block
+from dmmc.data.blocks import Block
 from dmmc.data.dataset import Dataset, Rows, Stored, holders, joined, picked
 from dmmc.data.readers.numbers import row_words
 from dmmc.engine import block_cache
@@ -27,6 +27,7 @@ from dmmc.engine.placement import Homes, budget, check_room
 from dmmc.engine.tree_sum import Params, Stats, Sum
 from dmmc.engine.worker import carry_out
 from dmmc.errors import ClusterLost, InputError
+from dmmc.machine import MIB
 
 Array = NDArray[Any]
 

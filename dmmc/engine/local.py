@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from numbers import Integral
 
 from dmmc.data.blocks import Block
 from dmmc.data.dataset import Dataset, Rows
 from dmmc.engine.tree_sum import Params, Stats, Sum
-from dmmc.errors import InputError
-
-
-def count_jobs(n_jobs: object) -> int:
-    """How many threads `n_jobs` asks for: None or -1 is all the cores this process may use."""
-    if n_jobs is None or (isinstance(n_jobs, Integral) and n_jobs == -1):
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs < 1:
-        raise InputError(f"n_jobs is {n_jobs!r}; give a positive number of threads, or None (or -1) for all cores.")
-    return int(n_jobs)
+from dmmc.machine import count_threads
 
 
 class Local:
@@ -34,7 +23,7 @@ class Local:
     def __init__(self, dataset: Dataset, n_jobs: int | None = None) -> None:
         self.dataset = dataset
         self._n_jobs = n_jobs
-        self._pool = ThreadPoolExecutor(max(1, min(count_jobs(n_jobs), len(dataset.blocks))), "dmmc")
+        self._pool = ThreadPoolExecutor(max(1, min(count_threads(n_jobs), len(dataset.blocks))), "dmmc")
 
     def use(self, dataset: Rows) -> None:
         """Go on with the same rows, of which something else is said."""

@@ -7,13 +7,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dmmc.data.blocks import MIB
 from dmmc.data.dataset import Rows
 from dmmc.engine.dask_client import Worker
 from dmmc.errors import InputError
+from dmmc.machine import PROCESS
 
-PROCESS = 400 * MIB
-"""A worker with all libraries and compiled code, before it holds any rows."""
 FULL = 0.75
 """Of a worker's memory limit may be used: above it Dask pauses the worker, then ends it."""
 AT_WORK = 4

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dmmc.data.blocks import MIB
 from dmmc.data.dataset import Rows
 from dmmc.engine import Engine
 from dmmc.errors import ClusteringWarning, InputError, warn
@@ -19,10 +18,10 @@ from dmmc.estimators.fitting import BALANCE
 from dmmc.estimators.parameters import ABOVE_0, choice, number
 from dmmc.features import maps
 from dmmc.features.build import Remember
-from dmmc.features.graph import free_memory
 from dmmc.features.kernel_width import extent
 from dmmc.features.mapped_rows import mapped
 from dmmc.features.nystroem import FLOOR, Kernel, Nystroem
+from dmmc.machine import MIB, free_memory
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Hyperplanes
 from dmmc.solvers import sign_sums, starts

@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from dmmc.data.dataset import Dataset, Rows, Stored
 from dmmc.data.open import open_dataset
-from dmmc.engine import Engine, Local, count_jobs
+from dmmc.engine import Engine, Local
 from dmmc.errors import InputError
 from dmmc.estimators import parameters
 from dmmc.estimators.base import LinearClusterer
@@ -22,6 +22,7 @@ from dmmc.features import nystroem
 from dmmc.features.build import FEATURES, Ask, Built, Remember, build
 from dmmc.features.mapped_rows import mapped
 from dmmc.features.nystroem import KERNELS, LANDMARKS, MOST, Kernel, Nystroem
+from dmmc.machine import count_threads
 from dmmc.model.geometry import Geometry, measure
 from dmmc.solvers import starts
 from dmmc.solvers.driver import Callback, Keeper
@@ -105,7 +106,7 @@ class Featured(LinearClusterer):
         rows = None
         if starts or self.features not in ("raw", "nystroem"):
             features = "raw" if kernel else self.features
-            ask = Ask(features, self.n_clusters, self.n_neighbors, seed, count_jobs(self.n_jobs), starts)
+            ask = Ask(features, self.n_clusters, self.n_neighbors, seed, count_threads(self.n_jobs), starts)
             built = build(ask, engine.dataset, engine.run, engine.rows, geometry, remember)
             self.map_, self._notes, rows = built.row_map, built.notes, built.rows
             if starts:

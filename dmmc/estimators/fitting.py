@@ -14,11 +14,12 @@ from threadpoolctl import threadpool_limits
 
 from dmmc.data.blocks import Block
 from dmmc.data.dataset import Rows
-from dmmc.engine import Engine, count_jobs
+from dmmc.engine import Engine
 from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError, warn
 from dmmc.estimators import parameters
 from dmmc.estimators.featured import Featured
 from dmmc.estimators.parameters import ABOVE_0, choice, number
+from dmmc.machine import count_threads
 from dmmc.model import passes
 from dmmc.model.geometry import Geometry, measure
 from dmmc.model.passes import Hyperplanes, Tree
@@ -253,7 +254,7 @@ class MarginClusterer(Featured):
             number("n_init", self.n_init, 'a whole number of at least 1, or "auto",', 1, np.inf, whole=True)
         choice("scale", self.scale, ("auto", "standard", "none"))
         self._check_feature_parameters()
-        count_jobs(self.n_jobs)
+        count_threads(self.n_jobs)
         if self.max_seconds is not None:
             number("max_seconds", self.max_seconds, "None, or a number of seconds above 0,", ABOVE_0, np.inf)
         several = self.callbacks if isinstance(self.callbacks, Sequence) else (self.callbacks,)

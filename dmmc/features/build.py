@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dmmc import machine
 from dmmc.data.dataset import Rows
 from dmmc.errors import InputError
 from dmmc.features import graph
@@ -116,7 +117,7 @@ def check(ask: Ask, dataset: Rows) -> None:
             raise InputError(f"{dataset.name} has {dataset.n_rows} rows; a graph of neighbours needs at least 3.")
         axes = min(TOPICS if _by_angle(ask, dataset) else AXES, dataset.n_features)
         wanted = graph.need(dataset.n_rows, axes, ask.n_neighbors, _count(ask.n_clusters))
-        graph.check_size(dataset.name, wanted, graph.free_memory())
+        graph.check_size(dataset.name, wanted, machine.free_memory())
 
 
 def _compared(

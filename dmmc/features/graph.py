@@ -263,13 +263,3 @@ def check_size(name: str, wanted: int, available: int | None) -> None:
             f"the graph of nearest neighbours of {name} needs about {wanted / 1e6:.0f} MB, and {available / 1e6:.0f} "
             "MB are free: use features='raw' and another start, or fit a part of the rows and predict the rest."
         )
-
-
-def free_memory() -> int | None:
-    """Bytes that this machine can still give; None where it does not tell."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            found = dict(line.split(":", 1) for line in lines)
-        return int(found["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return None

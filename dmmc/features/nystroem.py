@@ -18,7 +18,7 @@ from dmmc import kernels
 from dmmc.data.blocks import Block, Csr
 from dmmc.data.dataset import Rows
 from dmmc.errors import ClusteringWarning, InputError, warn
-from dmmc.features.graph import free_memory
+from dmmc.machine import free_memory
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import cut
 

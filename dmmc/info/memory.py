@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dmmc.data.blocks import MIB
+from dmmc.machine import MIB, PROCESS
 
-PROCESS = 350 * MIB
-"""Python with all libraries and compiled code, and what reading a store takes besides its numbers."""
 PLANES = 20
 """Cutting planes held at a time, as seen in fits of real data."""
 
@@ -27,7 +25,7 @@ def cutting_plane_bytes(size: Size, n_clusters: int) -> int:
 
     With n rows, d features, k clusters and K hyperplanes (1 for k = 2, else k) it is the sum of
 
-    - the process itself, 350 MiB, and the data as they are held in memory
+    - the process itself, 400 MiB, and the data as they are held in memory
     - 12 + 4 k bytes a row: labels, and scores of the blocks at work
     - the sample that seeds k-means, 4 copies of its float64 numbers, and 3 of its centres: 24 bytes times the lesser of
       40 k d and 20 million

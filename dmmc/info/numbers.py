@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.data.blocks import MIB, Csr
+from dmmc.data.blocks import Csr
 from dmmc.data.dataset import Dataset
+from dmmc.machine import MIB
 
 READ_BYTES = 8 * MIB
 NAMED = 3

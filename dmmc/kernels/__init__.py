@@ -25,7 +25,7 @@ All kernels are serial and release the GIL: the engine runs blocks side by side.
 
 from dmmc.kernels.common import Sums, compute_dtype
 from dmmc.kernels.dispatch import losses, scores
-from dmmc.kernels.margin_pass import FROZEN, GIVEN, NEAREST, OWN, TILE_ROWS
+from dmmc.kernels.margin_pass import FROZEN, GIVEN, NEAREST, OWN
 from dmmc.kernels.moments import moments, squared_distances, weighted_sum
 from dmmc.kernels.sgd import Course, Path, descend
 
@@ -34,7 +34,6 @@ __all__ = [
     "GIVEN",
     "NEAREST",
     "OWN",
-    "TILE_ROWS",
     "Course",
     "Path",
     "Sums",

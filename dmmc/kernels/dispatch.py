@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dmmc.data.blocks import Csr
+from dmmc.data.blocks import TILE_ROWS, Csr
 from dmmc.kernels import margin_pass
 from dmmc.kernels.common import Array, Ask, Scratch, Sums, aligned, compute_dtype, count, frozen, parts
-from dmmc.kernels.margin_pass import FROZEN, GIVEN, NEAREST, TILE_ROWS
+from dmmc.kernels.margin_pass import FROZEN, GIVEN, NEAREST
 
 WIDE_TILE = 640 * 1024
 """Bytes of a tile that is scored with many hyperplanes: it stays in the second-level cache."""

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from dmmc.data.blocks import TILE_ROWS
 from dmmc.kernels.common import EXACT, FAST, Array, Ask, Scratch, Sums
-
-TILE_ROWS = 128
 
 GIVEN, OWN, FROZEN, NEAREST = 0, 1, 2, 3
 """What decides a row's label and its piece of the loss.

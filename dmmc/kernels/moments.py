@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dmmc.data.blocks import Csr
+from dmmc.data.blocks import TILE_ROWS, Csr
 from dmmc.kernels.common import EXACT, FAST, Array, compute_dtype, count, frozen, parts
 
-TILE_ROWS = 128
 NO_WEIGHTS = np.empty(0)
 
 

@@ -13,6 +13,7 @@ from dmmc.data.blocks import Block
 from dmmc.data.dataset import Rows
 from dmmc.features import maps
 from dmmc.features.maps import Decision
+from dmmc.machine import MIB
 from dmmc.model import passes
 from dmmc.model.passes import Hyperplanes
 
@@ -21,7 +22,7 @@ Oracle = Callable[[Callable[..., Any], Any], Any]
 
 SAMPLED = 3000
 """Rows of the sample; if they are long, as many as `SAMPLE_BYTES` hold."""
-SAMPLE_BYTES = 64 * 2**20
+SAMPLE_BYTES = 64 * MIB
 BINS = 60
 SHOWN = 6
 """Most rows of each kind shown for a cluster."""

@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.errors import InputError
+from dmmc.machine import MIB
 from dmmc.plain_json import plain
 
 Array = NDArray[Any]
 
 VERSION = 2
-LARGEST_DESCRIPTION = 256 * 2**20
+LARGEST_DESCRIPTION = 256 * MIB
 KINDS = "biufU"
 """Kinds of numpy dtypes that an array may have: numbers and text."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*")

@@ -17,7 +17,6 @@ import csv
 import json
 import math
 import platform
-import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -242,13 +241,3 @@ def environment() -> dict[str, Any]:
             found[name] = version(name)
     cpu = import_module("llvmlite.binding").get_host_cpu_name()
     return {**found, "cpu": cpu, "machine": platform.machine(), "system": platform.platform()}
-
-
-def peak_memory() -> float | None:
-    """Largest resident size of this process so far, in MB."""
-    if sys.platform == "win32":
-        return None
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from dmmc.data.readers.zarr_arrays import missing_chunks
 from dmmc.errors import InputError
+from dmmc.machine import MIB
 
 Array = NDArray[Any]
 
-CHUNK_BYTES = 8 * 2**20
+CHUNK_BYTES = 8 * MIB
 CHUNK_ROWS = 2**16
 """Rows of a chunk of labels: few enough for many workers to write side by side, each whole chunks."""
 WANTED = "a zarr array, .npy, .npz:KEY or .csv of labels"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmmc
-from dmmc.features import build, graph
+from dmmc.features import build
 from dmmc.results import atomic_files
 
 PHASES = ("axes", "neighbours", "spectral", "join", "start", "search")
@@ -86,7 +86,7 @@ def test_phases_of_other_data_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_graph_that_does_not_fit_the_memory_is_refused_with_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "free_memory", lambda: 10_000)
+    monkeypatch.setattr("dmmc.machine.free_memory", lambda: 10_000)
     with pytest.raises(dmmc.InputError, match=r"needs about \d+ MB, and 0 MB are free"):
         fit(None)
 

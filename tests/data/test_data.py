@@ -24,9 +24,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dmmc.data import blocks
-from dmmc.data.blocks import MIB, Block, Csr, block_bounds, csr_bounds
+from dmmc.data.blocks import Block, Csr, block_bounds, csr_bounds
 from dmmc.data.open import open_dataset
 from dmmc.errors import InputError, InputTypeError
+from dmmc.machine import MIB
 
 # what anndata says about its own writing
 pytestmark = pytest.mark.filterwarnings(
@@ -744,7 +745,7 @@ def test_dense_and_sparse_chunks_in_one_dask_array_are_refused():
 PEAK = """
 import sys
 import dask, dask.array as da, numpy as np, scipy.sparse as sp, zarr
-from dmmc.data import open_dataset
+from dmmc.data.open import open_dataset
 
 def peak():  # not ru_maxrss, which a new process inherits from the one that started it
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if "VmHWM" in line)
@@ -778,7 +779,7 @@ def test_reading_holds_no_second_copy(kind, tmp_path):
 
 def test_importing_and_reading_an_array_needs_numpy_alone():
     code = (
-        "import sys, numpy; from dmmc.data import open_dataset; open_dataset(numpy.ones((3, 2))); "
+        "import sys, numpy; from dmmc.data.open import open_dataset; open_dataset(numpy.ones((3, 2))); "
         "print({m.split('.')[0] for m in sys.modules} & {'scipy', 'dask', 'zarr', 'pandas', 'polars'})"
     )
     root = Path(blocks.__file__).parents[2]

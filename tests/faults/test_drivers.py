@@ -251,7 +251,8 @@ def test_a_script_without_a_guard_can_start_workers(tmp_path: Path) -> None:
     assert done.stdout == "once\n"
     with pytest.MonkeyPatch.context() as usual:  # blocks of the usual size, as there
         from dmmc.data import blocks
+        from dmmc.machine import MIB
 
-        usual.setattr(blocks, "ONE_BLOCK", 14 * blocks.MIB)
-        usual.setattr(blocks, "FOUR_BLOCKS", 28 * blocks.MIB)
+        usual.setattr(blocks, "ONE_BLOCK", 14 * MIB)
+        usual.setattr(blocks, "FOUR_BLOCKS", 28 * MIB)
         np.testing.assert_array_equal(np.load(tmp_path / "labels.npy"), dmmc.fit(X, 3).labels)

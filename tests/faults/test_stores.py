@@ -20,8 +20,9 @@ from dmmc.data.zarr_rows import open_stored
 from dmmc.engine import Local
 from dmmc.engine.dask_client import Cluster, Limits
 from dmmc.engine.distributed import Distributed
-from dmmc.engine.placement import AT_WORK, FULL, PROCESS
+from dmmc.engine.placement import AT_WORK, FULL
 from dmmc.errors import InputError
+from dmmc.machine import PROCESS
 
 pytestmark = pytest.mark.timeout(90)
 Grids = Callable[..., Grid]

@@ -833,10 +833,10 @@ def test_a_row_far_from_all_does_not_take_a_cluster(features: str) -> None:
 
 
 def test_a_graph_that_does_not_fit_the_memory_is_refused_with_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "free_memory", lambda: 1_000_000)
+    monkeypatch.setattr("dmmc.machine.free_memory", lambda: 1_000_000)
     with pytest.raises(InputError, match=r"needs about \d+ MB, and 1 MB are free"):
         dmmc.fit(DIGITS, 2, features="spectral")
-    monkeypatch.setattr(graph, "free_memory", lambda: None)
+    monkeypatch.setattr("dmmc.machine.free_memory", lambda: None)
     dmmc.fit(DIGITS[:100], 2, features="spectral")
 
 

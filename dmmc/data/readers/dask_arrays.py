@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from dmmc.data.blocks import Csr
 from dmmc.data.readers.csr import csr_of, stack
 from dmmc.data.readers.loaded import Loaded
-from dmmc.data.readers.numbers import array_of, as_numbers, check_shape, is_sparse, memory_dtype, row_words, threads
+from dmmc.data.readers.numbers import array_of, as_numbers, check_shape, is_sparse, memory_dtype, row_words
 from dmmc.errors import InputError
+from dmmc.machine import MIB, count_threads
 
-OWN_PAGES = 2**20
+OWN_PAGES = MIB
 """Smaller arrays stay where they are, as a process may map only some 65,000 pieces of memory."""
 
 
@@ -57,7 +58,7 @@ class _DaskChunks:
             tasks = [put(chunk, place) for place, chunk in zip(self.places, array.to_delayed().ravel(), strict=True)]
             # dask does not say which chunk failed: the loop below meets it again and does
             with suppress(Exception):
-                dask.compute(tasks, num_workers=threads(n_jobs))
+                dask.compute(tasks, num_workers=count_threads(n_jobs))
         else:
             # other processes cannot put into ours; persist, so that what chunks share is computed once
             array = array.persist()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -95,14 +94,6 @@ def array_of(source: Any) -> NDArray[Any]:
         return np.asarray(source)
     except (TypeError, ValueError) as error:
         raise InputError(f"{type(source).__name__} cannot be read as a matrix of numbers: {error}") from error
-
-
-def threads(n_jobs: int | None) -> int:
-    """How many threads read."""
-    if n_jobs is not None and n_jobs > 0:
-        return n_jobs
-    # where the system can say so, the cores that this process may use rather than all there are
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def row_words(start: int, stop: int) -> str:

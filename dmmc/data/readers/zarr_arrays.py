@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from dmmc.data.blocks import Csr
 from dmmc.data.readers.csr import COLUMNS_OF_INT32, checked_indptr, narrow, same_lengths, sorted_rows
 from dmmc.data.readers.loaded import Loaded
-from dmmc.data.readers.numbers import as_numbers, memory_dtype, row_words, threads
+from dmmc.data.readers.numbers import as_numbers, memory_dtype, row_words
 from dmmc.data.readers.zarr_nodes import csr_shape, find_index, find_matrix, opened
 from dmmc.errors import InputError
+from dmmc.machine import MIB, count_threads
 
-READ_BYTES = 4 * 2**20
+READ_BYTES = 4 * MIB
 """A thread reads about this much of a zarr array at a time, and at least one chunk of rows."""
 
 
@@ -108,7 +109,7 @@ def read_all(
             raise unreadable(name, rows_of(start, stop, indptr), error) from error
         whole[start:stop] = convert(part, start) if convert else as_numbers(part, name)
 
-    with ThreadPoolExecutor(threads(n_jobs)) as pool:
+    with ThreadPoolExecutor(count_threads(n_jobs)) as pool:
         for _ in pool.map(read, range(0, len(whole), step)):
             pass
     return whole
