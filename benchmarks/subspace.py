@@ -100,7 +100,7 @@ def fixed_labels(X: Any, y: Any, k: int, C: float = 20.0, beta: float = 0.03) ->
             highest=1.0,
             geometry=geometry,
             sample=lambda: geometry.apply(X),
-            table=LOSSES["hinge"].table,
+            loss=LOSSES["hinge"],
             wide=k > 2,
             norm=TRACE_NORM,
         )

@@ -162,7 +162,7 @@ class CuttingPlaneMMC(MarginClusterer):
             highest=highest,
             geometry=geometry,
             sample=lambda: geometry.apply(dataset.take(starts.sample_rows(dataset, k, seed))),
-            table=LOSSES["hinge"].table,
+            loss=LOSSES["hinge"],
             wide=k > 2 or self._starts() > 1,
             guarded=k > 2 and self.max_size is None and 0 < self.min_size < WISH,
             norm=self._norm(),

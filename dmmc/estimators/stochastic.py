@@ -20,7 +20,7 @@ from dmmc.estimators.fitting import BALANCE, INITS, one_blas_thread
 from dmmc.estimators.parameters import ABOVE_0, choice, number
 from dmmc.model import geometry as geometries
 from dmmc.model.geometry import Geometry
-from dmmc.model.losses import LOSSES, Compact, PiecewiseLinear, Ramp, RobustCompact
+from dmmc.model.losses import LOSSES, Compact, Loss, Ramp, RobustCompact
 from dmmc.model.passes import ByScores, Given, Labelling
 from dmmc.solvers import sgd
 from dmmc.solvers.cutting_plane import CuttingPlane
@@ -232,7 +232,7 @@ class StochasticMMC(BinaryClusterer):
             highest=highest,
             geometry=geometry,
             sample=lambda: None,  # of two clusters none is ever seeded again
-            table=LOSSES["hinge"].table,
+            loss=LOSSES["hinge"],
             wide=False,
         )
         solver = CuttingPlane(problem, engine.run)
@@ -240,7 +240,7 @@ class StochasticMMC(BinaryClusterer):
         best = solver.best(drive(solver, begun, max_iter=1000)[0]).best
         return ByScores(geometry.raw(best.W, best.b, best.price), wide=False)
 
-    def _loss(self) -> PiecewiseLinear:
+    def _loss(self) -> Loss:
         if self.loss == "ramp":
             return Ramp(float(self.s))
         if self.loss == "compact":

@@ -13,19 +13,23 @@ Restarts are runs side by side: one read of the data serves them all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from dmmc.errors import InputError
 from dmmc.master.planes import Planes
 from dmmc.model import passes
+from dmmc.model.losses import Loss
 from dmmc.model.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Labelling, Request, Sweep
 from dmmc.solvers import count_bounds
 from dmmc.solvers.cutting_plane_state import Point, Problem, Run, State, whole
+from dmmc.solvers.parts import check_parts
 from dmmc.solvers.reseed import seeded
 
 Oracle = Callable[[Callable[..., Any], Any], Any]
 
+NAME = "the cutting-plane solver"
 IDLE_ROUNDS = 15
 SETTLED = 0.03
 """CCCP inside is settled when a step lowers the working set's objective by less than this fraction."""
@@ -52,10 +56,40 @@ class CuttingPlane:
 
     types = (State, Run, Planes, Point, ByScores, Hyperplanes, Given, Drawn)
     """What a state is made of."""
+    loss_parts: ClassVar = {"table": "the loss of a margin", "surrogate": "the convex loss at fixed labels"}
+    norm_parts: ClassVar = {
+        "cost": "what W costs",
+        "solve": "the lowest point over the planes",
+        "by_row": "which inner products of planes it wants",
+        "accuracy": "how exactly the master is solved",
+        "inward": "how far from the master's point the next plane is cut",
+    }
 
     def __init__(self, problem: Problem, oracle: Oracle) -> None:
+        self.check_loss(problem.loss, problem.n_clusters)
+        check_parts("norm", problem.norm, NAME, self.norm_parts)
         self.problem = problem
         self.oracle = oracle
+
+    @classmethod
+    def check_loss(cls, loss: Loss, n_clusters: int) -> None:
+        """Refuse a loss that planes cannot bound from below.
+
+        A row whose label is its own has a margin of at least 0. There the loss has to be convex; and as a margin to the
+        runner-up is concave in the hyperplanes, the loss must not rise with it where there are more than two clusters.
+        """
+        check_parts("loss", loss, NAME, cls.loss_parts)
+        exact, convex = loss.table, loss.surrogate
+        t = np.unique(np.maximum(0.0, [0.0, *exact.knots, *convex.knots, 2.0 * np.max(exact.knots, initial=1.0)]))
+        if not np.allclose(exact.value(t), convex.value(t), atol=1e-9):
+            raise InputError(
+                f"the loss {loss!r} is not convex for margins above 0, which {NAME} needs; StochasticMMC takes it."
+            )
+        if convex.value(t).min() < -1e-9 or (n_clusters > 2 and convex.slopes.max() > 0):
+            raise InputError(
+                f"the loss {loss!r} falls below 0 or rises with the margin; {NAME} needs one that does neither "
+                f"for n_clusters={n_clusters}."
+            )
 
     def init(self, labellings: list[Labelling], d: int) -> State:
         """Start each run from its labels with the all-ones plane, the one cut at w = 0."""

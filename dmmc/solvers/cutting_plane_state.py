@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dmmc.master.norms import FROBENIUS, Norm
 from dmmc.master.planes import Planes
 from dmmc.model.geometry import Geometry
-from dmmc.model.losses import Table
+from dmmc.model.losses import Loss, Table
 from dmmc.model.passes import ByScores, Hyperplanes, Labelling
 from dmmc.pairs.losses import PairLosses
 
@@ -34,7 +34,7 @@ class Problem:
     geometry: Geometry
     sample: Callable[[], Any]
     """Gives a few scaled rows (dense ones are centred too), from which a dying cluster is seeded again."""
-    table: Table
+    loss: Loss
     wide: bool
     """Whether hyperplanes are scored side by side; fixed for a fit, as it decides the last bits of the scores."""
 
@@ -72,7 +72,13 @@ class Problem:
     @property
     def nothing(self) -> float:
         """The objective at w = 0, b = 0."""
-        return self.C * max(1, self.K - 1) if self.summed else self.C
+        per_row = float(self.table.value(0.0))
+        return self.C * per_row * max(1, self.K - 1) if self.summed else self.C * per_row
+
+    @property
+    def table(self) -> Table:
+        """What a row pays under a fixed label."""
+        return self.loss.surrogate
 
 
 class Point(NamedTuple):

@@ -18,14 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.model.geometry import Geometry
-from dmmc.model.losses import PiecewiseLinear
+from dmmc.model.losses import Loss
 from dmmc.model.passes import ByScores, Drawn, Given, Hyperplanes, Labelling
 from dmmc.solvers import count_bounds, sgd_epoch
+from dmmc.solvers.parts import check_parts
 from dmmc.solvers.sgd_epoch import Came, Epoch, Leg
 
 Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]
 
+NAME = "the stochastic gradient solver"
+LOSS_PARTS = {"table": "the loss of a margin", "surrogate": "the convex loss at fixed labels"}
+CCCP_PARTS = {"split": "its convex and its concave part"}
 FITTED = 7000
 """Rows to visit while labels are fixed, in 2 to 20 epochs: the longer, the lower the optimum that is found then."""
 CONVEX_EPOCHS = 4
@@ -36,7 +40,7 @@ CONVEX_EPOCHS = 4
 class Problem:
     """`½|w|² + C mean loss(|f|)`, |b| <= balance, on centred and scaled rows."""
 
-    loss: PiecewiseLinear
+    loss: Loss
     C: float
     balance: float
     epsilon: float
@@ -47,7 +51,7 @@ class Problem:
     rate: float | None
     """Of the published step; None for ours."""
     cccp: bool
-    """Whether the ramp's concave part is made linear, again and again."""
+    """Whether the loss's concave part is made linear, again and again."""
     fitting: int
     """Epochs with fixed labels."""
 
@@ -108,8 +112,16 @@ class Stochastic:
     """What a state is made of."""
 
     def __init__(self, problem: Problem, oracle: Oracle) -> None:
+        self.check_loss(problem.loss, problem.cccp)
         self.problem = problem
         self.oracle = oracle
+
+    @staticmethod
+    def check_loss(loss: Loss, cccp: bool) -> None:
+        """Refuse a loss that lacks a part which the search needs."""
+        check_parts("loss", loss, NAME, LOSS_PARTS)
+        if cccp:
+            check_parts("loss", loss, f"{NAME} with CCCP", CCCP_PARTS)
 
     def init(self, labellings: list[Labelling]) -> State:
         """Each run begins at w = 0 with its labels."""
@@ -153,11 +165,12 @@ class Stochastic:
             geometry.mean,
             geometry.unit,
             p.loss.table,
-            p.loss.convex.table,
+            p.loss.surrogate,
             p.C,
             p.balance,
             p.seed,
             p.rate,
+            p.loss.split if p.cccp else None,
         )
         answers = self.oracle(sgd_epoch.descend, epoch)
         went = {run.number: self._went(run, came) for run, came in zip(active, answers, strict=True)}

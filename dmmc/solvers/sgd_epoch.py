@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dmmc import kernels
 from dmmc.data.blocks import Block
-from dmmc.model.losses import Table
+from dmmc.model.losses import Split, Table
 from dmmc.model.passes import Hyperplanes, Labelling, labels_of
 
 Array = NDArray[Any]
@@ -59,6 +59,8 @@ class Epoch(NamedTuple):
     seed: int
     rate: float | None
     """The published step, this over the number of the epoch and of the rows; None: 1 / (1 + C + rows visited)."""
+    split: Split | None = None
+    """CCCP: the two parts of the loss."""
 
 
 class Came(NamedTuple):
@@ -101,7 +103,8 @@ def _course(block: Block, params: Epoch, leg: Leg, order: Array, norms: Array) -
     if leg.labelling is not None:
         labels, table = labels_of(block, leg.labelling, leg.run), params.given
     elif leg.reference is not None:
-        pulls, table = _pulls(block, leg.reference, params.table), CONVEX
+        assert params.split is not None
+        pulls, table = _pulls(block, leg.reference, params.split.concave), params.split.convex
     begun = 0.0 if params.rate is not None else 1.0 + params.C + leg.steps * len(order)
     rate = 1.0 if params.rate is None else params.rate / ((1 + leg.steps) * len(order))
     return kernels.Course(
@@ -121,15 +124,13 @@ def _course(block: Block, params: Epoch, leg: Leg, order: Array, norms: Array) -
     )
 
 
-CONVEX = Table(np.array([1.0]), np.array([2.0, 1.0]), np.array([0.0, 1.0]))
-"""max(0, 1 - f) + max(0, 1 + f), as a function of |f|: the convex part of the symmetric ramp."""
-
-
-def _pulls(block: Block, reference: Hyperplanes, ramp: Table) -> Array:
-    """The slope of the ramp's concave part: rows beyond its plateau are pulled to their own side."""
+def _pulls(block: Block, reference: Hyperplanes, concave: Table) -> Array:
+    """The slope of the loss's concave part at the reference: of a ramp, rows beyond its plateau are pulled outwards."""
     F = kernels.scores(block.rows, reference.W, wide=False)[:, 0]
     y = np.where(F + (reference.b[0] + reference.price[0]) >= 0, 1.0, -1.0)
-    return np.where(y * (F + reference.b[0]) > ramp.knots[0], -y, 0.0)
+    piece = np.searchsorted(concave.knots, y * (F + reference.b[0]), side="left")
+    pulls: Array = y * concave.slopes[piece]
+    return pulls
 
 
 def _seen(block: Block, planes: Hyperplanes | None, table: Table) -> tuple[float, Array]:
@@ -140,9 +141,8 @@ def _seen(block: Block, planes: Hyperplanes | None, table: Table) -> tuple[float
     omega = np.ones(len(F)) if block.weight is None else block.weight
     own = F + (planes.b[0] + planes.price[0]) >= 0
     t = np.where(own, 1.0, -1.0) * (F + planes.b[0])
-    piece = np.searchsorted(table.knots, t, side="right")
     above = float(omega[own].sum())
-    risk = float(np.sum(omega * (table.intercepts[piece] + table.slopes[piece] * t)))
+    risk = float(np.sum(omega * table.value(t)))
     return risk, np.array([float(omega.sum()) - above, above])
 
 

@@ -145,7 +145,7 @@ def solved(
             highest=1.0,
             geometry=geometry,
             sample=lambda: None,
-            table=LOSSES["hinge"].table,
+            loss=LOSSES["hinge"],
             wide=True,
             pairs=PairLosses(gathered(dataset, closed.rows), closed.must, closed.cannot, geometry, *budgets[1:]),
             **options,

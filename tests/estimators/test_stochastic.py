@@ -127,7 +127,7 @@ def test_with_labels_fixed_the_epochs_come_to_the_optimum_of_a_generic_convex_so
     mean = X.mean(axis=0)
     unit = np.full(64, np.sqrt(((X - mean) ** 2).sum(axis=1).mean()))
     geometry = Geometry(mean, unit, 120.0, False, "")
-    convex = LOSSES[loss].convex
+    convex = LOSSES[loss].surrogate
     with Local(open_dataset(X).with_columns(given=y), 1) as engine:
         problem = Problem(LOSSES[loss], 10.0, 0.03, 0.01, 0.0, 1.0, geometry, 0, None, False, fitting=300)
         solver = Stochastic(problem, engine.run)
@@ -142,7 +142,7 @@ def test_with_labels_fixed_the_epochs_come_to_the_optimum_of_a_generic_convex_so
 
     w, b = cvxpy.Variable(64), cvxpy.Variable()
     t = cvxpy.multiply(sign, Z @ w + b)
-    pieces = [np.asarray(part) for part in convex.table]
+    pieces = [np.asarray(part) for part in convex]
     paid = cvxpy.max(cvxpy.vstack([i + s * t for i, s in zip(pieces[1], pieces[2], strict=True)]), axis=0)
     cvxpy.Problem(cvxpy.Minimize(0.5 * cvxpy.sum_squares(w) + cvxpy.sum(paid) / 12.0), [cvxpy.abs(b) <= 0.03]).solve()
     least = objective(w.value, float(b.value))

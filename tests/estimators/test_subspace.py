@@ -56,7 +56,7 @@ def states(X: Array, y: Array, k: int, norm: Norm, **options: Any) -> Iterator[S
             highest=1.0,
             geometry=geometry,
             sample=lambda: geometry.apply(X),
-            table=LOSSES["hinge"].table,
+            loss=LOSSES["hinge"],
             wide=k > 2,
             norm=norm,
             **settings,

@@ -13,7 +13,8 @@ from scipy import sparse
 
 from dmmc import kernels
 from dmmc.data.blocks import Csr
-from dmmc.model.losses import LOSSES, Compact, Hinge, PiecewiseLinear, Ramp, RobustCompact
+from dmmc.errors import InputError
+from dmmc.model.losses import LOSSES, Compact, Hinge, PiecewiseLinear, Ramp, RobustCompact, Table, resolve_loss
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,69 @@ def test_a_loss_is_never_negative_and_does_not_rise_with_the_margin_before_it_is
 
 @every_loss
 def test_where_labels_are_given_a_loss_is_convex_and_the_same_around_its_minimum(loss: PiecewiseLinear) -> None:
-    if isinstance(loss, Capped):
-        return  # it does not say which loss takes its place
     t = np.linspace(-20, 20, 4001)
-    convex = loss.convex
+    convex = loss.surrogate
     assert np.all(np.diff(convex.value(t), 2) >= -1e-9)
     near = t[(t >= 0.7) & (t <= 1.5)]
     np.testing.assert_allclose(convex.value(near), loss.value(near), atol=1e-12)
+
+
+def test_the_surrogate_of_a_ramp_is_the_hinge_and_that_of_a_capped_well_the_well() -> None:
+    for loss, other in ((Ramp(-0.3), Hinge()), (Capped(), Hinge()), (RobustCompact(0.15), Compact(0.15))):
+        for part, wanted in zip(loss.surrogate, other.table, strict=True):
+            np.testing.assert_array_equal(part, wanted)
+
+
+@every_loss
+def test_a_loss_is_the_sum_of_a_convex_and_a_concave_function_of_the_score(loss: PiecewiseLinear) -> None:
+    f = np.linspace(-20, 20, 4001)
+    convex, concave = (part.value(np.abs(f)) for part in loss.split)
+    np.testing.assert_allclose(convex + concave, loss.value(np.abs(f)), atol=1e-12)
+    assert np.all(np.diff(convex, 2) >= -1e-9)
+    assert np.all(np.diff(concave, 2) <= 1e-9)
+
+
+# ------------------------------------------------------------------------------------------- names and objects
+
+
+def test_a_loss_is_found_by_its_name_with_the_parameters_that_it_has() -> None:
+    assert resolve_loss("ramp", s=-0.3, zeta=0.1) == Ramp(-0.3)
+    assert resolve_loss("hinge", s=-0.3) == Hinge()
+    assert resolve_loss("compact") == Compact(0.3)
+    assert resolve_loss("robust-compact") == RobustCompact(0.2)
+
+
+def test_a_loss_of_ones_own_is_taken_as_it_is_or_registered_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Capped()
+    assert resolve_loss(own, s=-0.1) is own
+    monkeypatch.setitem(LOSSES, "capped", own)
+    assert resolve_loss("capped") is own
+
+
+class Short:
+    table = Table(np.array([1.0]), np.array([1.0]), np.array([-1.0]))
+
+
+class Jump:
+    table = Table(np.array([1.0]), np.array([1.0, 1.0]), np.array([-1.0, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (
+            "square",
+            "loss is 'square'; choose one of 'hinge', 'ramp', 'compact', 'robust-compact', or pass a loss object",
+        ),
+        (3, "loss is 3; choose one of 'hinge'"),
+        (Capped, r"loss is the class Capped; an instance is wanted, such as Capped\(\)"),
+        (Short(), "holds 1 knots, 1 intercepts and 1 slopes; finite knots in rising order"),
+        (Jump(), "jumps at a knot; pieces that meet at the knots are wanted"),
+    ],
+)
+def test_what_is_no_loss_is_refused_in_a_sentence(loss: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        resolve_loss(loss)
 
 
 @every_loss

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from dmmc.engine import Local
 from dmmc.errors import ConvergenceWarning
 from dmmc.master import dual_qp
 from dmmc.model.geometry import measure
-from dmmc.model.losses import LOSSES
+from dmmc.model.losses import LOSSES, PiecewiseLinear
 from dmmc.model.passes import Drawn, Given, Labelling
 from dmmc.solvers.cutting_plane import CuttingPlane
 from dmmc.solvers.cutting_plane_state import Problem, Run, State
@@ -139,6 +140,7 @@ def watched(X: Array, k: int = 2, given: Array | None = None, **options: Any) ->
         "lowest": 0.0,
         "highest": 1.0,
         "wide": k > 2,
+        "loss": LOSSES["hinge"],
         **options,
     }
     with Local(dataset, 1) as engine:
@@ -146,7 +148,6 @@ def watched(X: Array, k: int = 2, given: Array | None = None, **options: Any) ->
             n_clusters=k,
             geometry=geometry,
             sample=lambda: geometry.apply(X),
-            table=LOSSES["hinge"].table,
             **settings,
         )
         yield Watched(X, engine, geometry, problem)
@@ -157,6 +158,27 @@ def clouds(seed: int, n: int, d: int, k: int, first: float | None = None) -> Arr
     rng = np.random.default_rng(seed)
     share = np.full(k, 1 / k) if first is None else np.array([first] + (k - 1) * [(1 - first) / (k - 1)])
     return rng.standard_normal((n, d)) + 1.5 * rng.standard_normal((k, d))[rng.choice(k, n, p=share)]
+
+
+@dataclass(frozen=True)
+class Steep(PiecewiseLinear):
+    """max(0, 2 - 2 t)."""
+
+    knots = (1.0,)
+    intercepts = (2.0, 0.0)
+    slopes = (-2.0, 0.0)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_loss_twice_as_steep_with_half_its_weight_is_the_same_problem(k: int) -> None:
+    X = clouds(1, 80, 4, k)
+    labels = np.random.default_rng(1).integers(k, size=80)
+    ends = []
+    for loss, C in ((LOSSES["hinge"], 20.0), (Steep(), 10.0)):
+        with watched(X, k=k, given=labels, C=C, epsilon=1e-4 * 20 / C, loss=loss) as small:
+            *_, state = small.steps([Given()])
+            ends.append(small.solver.best(state).best.value)
+    assert ends[0] == pytest.approx(ends[1], rel=1e-3)
 
 
 @pytest.mark.parametrize("seed", range(8))

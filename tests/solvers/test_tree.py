@@ -43,7 +43,7 @@ class SplittingMMC(BinaryClusterer):
 
     def _two(self, engine: Any, geometry: Any, seed: int, lowest: float, highest: float) -> Search:
         problem = Problem(
-            2, 30.0, 0.03, self.epsilon, True, lowest, highest, geometry, lambda: None, LOSSES["hinge"].table, False
+            2, 30.0, 0.03, self.epsilon, True, lowest, highest, geometry, lambda: None, LOSSES["hinge"], False
         )
         solver = CuttingPlane(problem, engine.run)
 
