@@ -100,7 +100,7 @@ def _runner_up(F: Array, h: int, K: int, i: int, b: Array, y: int) -> int:
 def _summed_losses(
     F: Array, h: int, K: int, i: int, y: int, g: int, omega: float, ask: Ask, coef: Array, sums: Sums
 ) -> None:
-    """The losses of a row's margins to all other labels, added up (MATH.md, section 6)."""
+    """The losses of a row's margins to all other labels, added up (docs/mathematics.md, "More clusters")."""
     b = ask.b
     knots, intercepts, slopes = ask.table
     own, all_pulls = F[h + y, i] + b[h + y], 0.0

@@ -1,4 +1,4 @@
-"""Stochastic gradient over the rows of a block, one row a step, in numba (MATH.md section 7).
+"""Stochastic gradient over the rows of a block, one row a step, in numba (E19).
 
 Rows are seen as `(x - mean) / unit`, never made: weights are kept in raw coordinates, `w / unit`, as a scale times a
 vector, so that shrinking them costs one multiplication and a step costs what its row holds. Of sparse rows the mean's

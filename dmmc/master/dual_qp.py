@@ -70,7 +70,7 @@ def solve(
 
     ``min 1/2 |w|^2 + C xi`` subject to ``xi >= 0``, ``xi >= a_k - z_k.w - s_k.b``, ``|b_p| <= box`` has the
     dual ``max a.lam - 1/2 lam'G lam - box sum_p |sum_k lam_k s_kp|`` over ``lam >= 0, sum lam <= C``.
-    With several losses (MATH.md, section 6) each has a slack, a group of planes and a budget of its own:
+    With several losses (docs/mathematics.md, "Pairs") each has a slack, a group of planes and a budget of its own:
     ``sum_g C_g xi_g``, and ``sum lam <= C_g`` over each group.
 
     Parameters

@@ -115,7 +115,8 @@ class Alternation:
     """The trace norm as paper 001 prints it: W for a fixed D, then ``D = (W'W)^1/2 / tr``, from ``D = I / d`` on.
 
     D loses rank at once, and W never leaves the range of D: after the first master no direction outside the span of
-    the first hyperplanes is ever tried (MATH.md, section 4). Its bounds are those of the problem with D as it is.
+    the first hyperplanes is ever tried (docs/mathematics.md, "Subspace"). Its bounds are those of the problem with D as
+    it is.
     """
 
     by_row = False

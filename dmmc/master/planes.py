@@ -17,7 +17,8 @@ class Planes(NamedTuple):
     Attributes
     ----------
     points : ndarray of shape (m, K, d)
-        The hyperplanes at which the planes were cut; they determine which rows count (MATH.md, section 2).
+        The hyperplanes at which the planes were cut; they determine which rows count
+        (docs/mathematics.md, "Two clusters").
     offsets, prices : ndarrays of shape (m, K)
         Their biases, and the prices with which labels were taken there.
     intercepts, slopes, tilts : ndarrays of shape (m,), (m, K * d), (m, K)

@@ -1,7 +1,7 @@
 """The master of the trace norm (E9): the dual over cutting planes, by an interior-point method.
 
-The trace norm has a variational form on either side of W. On the side of the features it is the D of MATH.md, section
-4, d x d; on the side of the clusters it is K x K,
+The trace norm has a variational form on either side of W. On the side of the features it is the D of (E9),
+d x d; on the side of the clusters it is K x K,
 
     1/2 |W|_*^2 = min 1/2 tr(W' E^-1 W),  E positive definite, tr E = 1,
 
@@ -11,7 +11,7 @@ norm is half the squared spectral norm, so
 
     max  a.lam - 1/2 |V|_2^2 - box sum_p |sum_k lam_k s_kp|   over lam >= 0, sum lam <= C
 
-is the dual, and its value at any feasible lam a certified bound.
+is the dual (E18), and its value at any feasible lam a certified bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Centre and scale of the data, worked out once and then applied implicitly (MATH.md section 1).
+"""Centre and scale of the data, worked out once and then applied implicitly (docs/mathematics.md, "Conventions").
 
 Rows are seen as `(x - mean) / unit`, with root mean squared norm 1. Nothing is ever computed on a shifted or scaled
 copy: hyperplanes are folded into raw coordinates on the way to the data, sums are centred on the way back.

@@ -1,4 +1,4 @@
-"""Rows ψ for evolutionary MMC, of features A whose inner products are a kernel's (MATH.md section 5).
+"""Rows ψ for evolutionary MMC, of features A whose inner products are a kernel's (E21).
 
 With `Σ ω A Aᵀ = QΛQᵀ` they are `ψ = A M`, `M = Q ((Λ + λn) / Σω)^-½`: then `φ_i = ω_i ψ_i / Σω`, and `f(x) = ψ(x)·p`
 is the least-squares fit to y, for `p = Φᵀy`. Each block makes its own ψ; the driver holds M.

@@ -164,7 +164,7 @@ def test_a_loss_cannot_be_changed_and_holds_nothing_but_its_pieces_and_a_number_
         loss.knots = (2.0,)  # type: ignore[misc]
 
 
-# ------------------------------------------------------------------- shapes, at named points (MATH.md section 7)
+# ------------------------------------------------------------------- shapes, at named points (docs/mathematics.md)
 
 
 def ramp_of(t: float, s: float) -> float:
