@@ -29,7 +29,7 @@ from dmmc.methods import METHODS
 from dmmc.pairs.io import read as read_links
 from dmmc.plain_json import plain
 from dmmc.report.summary import summarise
-from dmmc.results import atomic_files, contents
+from dmmc.results import array_folder, contents
 from dmmc.results.checkpoints import Checkpoints, asked
 from dmmc.results.contents import UNFINISHED, check_image_shape
 from dmmc.results.folder import Out
@@ -274,7 +274,7 @@ def load(path: str | Path) -> MarginClusterer:
         raise InputError(f"{path} is not a folder that dmmc wrote; the OUT of a fit is wanted.")
     if contents.unfinished(folder):
         raise InputError(f"{path} {UNFINISHED}")
-    content, arrays = atomic_files.read(folder / "model" if (folder / "model").is_dir() else folder, "model")
+    content, arrays = array_folder.read(folder / "model" if (folder / "model").is_dir() else folder, "model")
     kinds = sorted({method.estimator for method in METHODS.values()})
     kind = content.get("estimator")
     if not isinstance(kind, str) or kind not in kinds:

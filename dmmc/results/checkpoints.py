@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.pairs.io import Links
 from dmmc.plain_json import plain
-from dmmc.results import atomic_files, state_codec
+from dmmc.results import array_folder, state_codec
 from dmmc.results.contents import environment
 from dmmc.results.folder import Out
 from dmmc.solvers.driver import Line
@@ -76,7 +76,7 @@ class Checkpoints:
         """What was made before the search, by the name of the phase and of the array."""
         self._written: set[str] = set()
         if out.resumed:
-            self._found, arrays = atomic_files.read(out.checkpoint, KIND)
+            self._found, arrays = array_folder.read(out.checkpoint, KIND)
             has_state = "state" in arrays
             self._data: NDArray[Any] = arrays.pop("state", np.zeros(0))
             self._phases = arrays
@@ -186,7 +186,7 @@ class Checkpoints:
     def _write(self, search: Any, state: Mapping[str, NDArray[Any]]) -> None:
         new = {name: array for name, array in self._phases.items() if name not in self._written}
         content = {**self._facts, "search": search}
-        atomic_files.write(self._out.checkpoint, KIND, content, {**new, **state}, same=self._written)
+        array_folder.write(self._out.checkpoint, KIND, content, {**new, **state}, same=self._written)
         self._written = set(self._phases)
 
     def _decoded(self, types: Sequence[type[Any]]) -> tuple[Any, list[Line]]:

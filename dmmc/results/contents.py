@@ -32,7 +32,7 @@ from dmmc import __version__, report
 from dmmc.errors import ClusteringWarning, InputError
 from dmmc.plain_json import plain
 from dmmc.report.summary import Summary
-from dmmc.results import atomic_files
+from dmmc.results import array_folder, atomic_files
 from dmmc.results.label_arrays import write_arrays
 
 Array = NDArray[Any]
@@ -84,7 +84,7 @@ def write(folder: Path, result: Result) -> None:
     write_arrays({folder / name: values for name, values in arrays.items() if values is not None})
     if result.row_ids is not None:
         _write_csv(folder / "labels.csv", result.row_ids, result.labels)
-    atomic_files.write(folder / "model", "model", *result.model)
+    array_folder.write(folder / "model", "model", *result.model)
     _write_summary(folder / "summary", result)
     atomic_files.write_bytes(folder / "run.json", json.dumps(plain(result.run), indent=1).encode())
     if not report.available():
@@ -113,7 +113,7 @@ def _write_summary(folder: Path, result: Result) -> None:
         "n_features": result.run["data"]["n_features"],
         "image_shape": result.image_shape,
     }
-    atomic_files.write(folder, "summary", content, summary._asdict())
+    array_folder.write(folder, "summary", content, summary._asdict())
 
 
 def write_report(folder: Path, image_shape: tuple[int, ...] | None = None) -> Path:
@@ -202,7 +202,7 @@ def _read_history(folder: Path) -> list[dict[str, Any]]:
 
 
 def _read_summary(folder: Path) -> tuple[dict[str, Any], Summary]:
-    content, arrays = atomic_files.read(folder, "summary")
+    content, arrays = array_folder.read(folder, "summary")
     try:
         found = Summary(**arrays)
         shapes = [array.shape for array in found]

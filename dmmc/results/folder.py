@@ -51,7 +51,6 @@ class Out:
         self._overwrite = overwrite
         self._resume = resume
         self._partial = self.path.parent / f".{self.path.name}.partial"
-        self._aside = self.path.parent / f".{self.path.name}.new"
         self._lock = self.path.parent / f".{self.path.name}.lock"
 
     @property
@@ -72,9 +71,9 @@ class Out:
             self._refuse()  # again, as another run may have just ended
             self._stage, self.resumed = self._chosen()
             if not self.resumed:
-                self._clear(self._partial)
+                atomic_files.remove_folder(self._partial)
                 if unfinished(self.path):
-                    self._clear(self.path)
+                    atomic_files.remove_folder(self.path)
                 self._make()
             self._finished = False
             self._going_on = not self.resumed
@@ -124,7 +123,7 @@ class Out:
         if self._resume and free and _whole(self._partial) and _saved(self._partial):
             atomic_files.swap(self._partial, self.path)
         if not unfinished(self._partial) and not _saved(self._partial):
-            self._clear(self._partial)  # the one that was replaced, or what is left of it
+            atomic_files.remove_folder(self._partial)  # the one that was replaced, or what is left of it
         if _whole(self.path) and _saved(self.path):
             shutil.rmtree(self.path / "checkpoint")
 
@@ -139,15 +138,8 @@ class Out:
 
     def _make(self) -> None:
         """A new folder appears with its mark in it, so that it is never taken for something else."""
-        shutil.rmtree(self._aside, ignore_errors=True)
-        self._aside.mkdir()
-        try:
-            (self._aside / MARK).write_bytes(_mark())
-            os.rename(self._aside, self._stage)
-        except BaseException:
-            shutil.rmtree(self._aside, ignore_errors=True)
-            raise
-        atomic_files.sync(self._stage.parent)
+        with atomic_files.write_folder(self._stage, replace=False) as aside:
+            (aside / MARK).write_bytes(_mark())
 
     # ------------------------------------------------------------------------------------------------- while it runs
 
@@ -189,7 +181,7 @@ class Out:
         if os.path.lexists(self.checkpoint):
             self._remove_results()
         else:
-            self._clear(self._stage)
+            atomic_files.remove_folder(self._stage)
 
     def _remove_results(self) -> None:
         for path in self._stage.iterdir():
@@ -198,13 +190,6 @@ class Out:
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink(missing_ok=True)
-
-    def _clear(self, folder: Path) -> None:
-        """Remove a folder; whoever is killed on the way leaves nothing that could be taken for a result."""
-        shutil.rmtree(self._aside, ignore_errors=True)
-        with suppress(FileNotFoundError):
-            os.rename(folder, self._aside)
-        shutil.rmtree(self._aside, ignore_errors=True)
 
     def _say_what_now(self, error: BaseException) -> None:
         """A note on how to go on; not where going on was what has just been refused."""

@@ -22,7 +22,7 @@ from waits import end_of, until
 
 import dmmc
 from dmmc.methods import METHODS
-from dmmc.results import atomic_files
+from dmmc.results import array_folder
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -256,11 +256,11 @@ def damaged(fitted: Path, tmp_path: Path, how: str) -> Path:
         return out
     del model["checksum"]
     if how == "newer":
-        model["version"] = atomic_files.VERSION + 1
+        model["version"] = array_folder.VERSION + 1
     elif how == "climbing":
         shutil.copy(out / "model" / "coef.npy", tmp_path / "coef.npy")
         model["arrays"]["coef"]["file"] = "../../coef.npy"
-    model["checksum"] = atomic_files._checksum(model)
+    model["checksum"] = array_folder._checksum(model)
     path.write_text(json.dumps(model) if how != "cut" else json.dumps(model)[:-20])
     return out
 
@@ -269,7 +269,7 @@ def damaged(fitted: Path, tmp_path: Path, how: str) -> Path:
     ("how", "words"),
     [
         ("flipped", "coef.npy is damaged"),
-        ("newer", f"has version {atomic_files.VERSION + 1}; this dmmc reads up to {atomic_files.VERSION}"),
+        ("newer", f"has version {array_folder.VERSION + 1}; this dmmc reads up to {array_folder.VERSION}"),
         ("climbing", "only files of its own are read"),
         ("cut", "model.json is damaged"),
     ],

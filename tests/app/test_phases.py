@@ -10,7 +10,7 @@ import pytest
 
 import dmmc
 from dmmc.features import build
-from dmmc.results import atomic_files
+from dmmc.results import array_folder
 
 PHASES = ("axes", "neighbours", "spectral", "join", "start", "search")
 
@@ -47,7 +47,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_same_results(one: Path, other: Path) -> None:
-    first, second = atomic_files.read(one / "model", "model"), atomic_files.read(other / "model", "model")
+    first, second = array_folder.read(one / "model", "model"), array_folder.read(other / "model", "model")
     assert first[1].keys() == second[1].keys()
     for name, array in first[1].items():
         np.testing.assert_array_equal(array, second[1][name], err_msg=name)

@@ -369,19 +369,19 @@ def test_an_interrupted_search_goes_on_to_the_same_bits_also_in_the_middle_of_a_
 
 
 def test_a_damaged_checkpoint_of_a_tree_is_refused(tmp_path: Path) -> None:
-    from dmmc.results import atomic_files
+    from dmmc.results import array_folder
 
     out = tmp_path / "out"
     with pytest.raises(Stop):
         dmmc.fit(rows(), out=out, callbacks=stop_after(80), **CASES["a tree"])
-    content, arrays = atomic_files.read(out / "checkpoint", "checkpoint")
+    content, arrays = array_folder.read(out / "checkpoint", "checkpoint")
     for name, value in (("at", 99), ("children", {"array": ["<i8", [0, 2], "C", 0]}), ("leaves", [])):
         said = json.loads(json.dumps(content))
         (fields,) = [part["named"][1] for part in said["search"] if isinstance(part, dict)]
         fields[[key for key, _ in fields].index(name)][1] = value
         folder = tmp_path / name
         shutil.copytree(out, folder)
-        atomic_files.write(folder / "checkpoint", "checkpoint", said, arrays)
+        array_folder.write(folder / "checkpoint", "checkpoint", said, arrays)
         with pytest.raises(dmmc.InputError, match="damaged"):
             dmmc.fit(rows(), out=folder, resume=True, **CASES["a tree"])
 
@@ -443,9 +443,9 @@ def test_what_a_stream_cannot_take_is_refused_in_a_sentence(tmp_path: Path) -> N
         assert "partial_fit is there for n_clusters=2" in str(refused.value.__cause__)
         assert not hasattr(other, "partial_fit")
     dmmc.fit(X[:300], 2, method="mmc-sg", out=tmp_path / "out")
-    from dmmc.results import atomic_files
+    from dmmc.results import array_folder
 
-    content, arrays = atomic_files.read(tmp_path / "out" / "model", "model")
+    content, arrays = array_folder.read(tmp_path / "out" / "model", "model")
     for name, value in (
         ("stream_unit", np.zeros(20)),
         ("stream_mean", np.zeros(3)),

@@ -16,7 +16,7 @@ import pytest
 from fault_tools import QUIET, Command, Grid, alive, bits, blobs, family, until, written
 
 import dmmc
-from dmmc.results import atomic_files
+from dmmc.results import array_folder
 
 pytestmark = pytest.mark.timeout(150)
 Grids = Callable[..., Grid]
@@ -138,7 +138,7 @@ def test_when_all_workers_die_the_fit_ends_with_3_and_goes_on_with_others(
     code, said = command.ended(40)
     assert code == 3, said
     assert f"dmmc: the scheduler at {grid.address} has had no worker for 3 s (dmmc.wait.workers)" in said
-    content, _ = atomic_files.read(out / "checkpoint", "checkpoint")
+    content, _ = array_folder.read(out / "checkpoint", "checkpoint")
     assert content["data"]["n_rows"] == 1500
     grid.add(1)
     assert resumed(source, out, "--scheduler", grid.address) == wanted
@@ -200,7 +200,7 @@ def test_a_disk_that_fills_up_during_the_search_keeps_the_old_checkpoint(
     assert code == 4, said
     assert "No space left on device" in said
     assert "Traceback" not in said
-    content, _ = atomic_files.read(out / "checkpoint", "checkpoint")
+    content, _ = array_folder.read(out / "checkpoint", "checkpoint")
     assert content["data"]["n_rows"] == 1500
     ballast.unlink()
     subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)

@@ -21,7 +21,7 @@ from dmmc.features import maps, nystroem
 from dmmc.features.mapped_rows import mapped
 from dmmc.features.nystroem import Kernel, Nystroem
 from dmmc.model.geometry import measure
-from dmmc.results import atomic_files
+from dmmc.results import array_folder
 
 Array = NDArray[Any]
 
@@ -290,10 +290,10 @@ DAMAGE: dict[str, Any] = {
 @pytest.mark.parametrize("what", DAMAGE)
 def test_a_damaged_kernel_is_refused(tmp_path: Path, what: str) -> None:
     moon_fit(tmp_path / "out", max_iter=2)
-    content, arrays = atomic_files.read(tmp_path / "out" / "model", "model")
+    content, arrays = array_folder.read(tmp_path / "out" / "model", "model")
     arrays = dict(arrays)
     DAMAGE[what](content, arrays)
-    atomic_files.write(tmp_path / "damaged", "model", content, arrays)
+    array_folder.write(tmp_path / "damaged", "model", content, arrays)
     with pytest.raises(dmmc.InputError, match="holds a model whose"):
         dmmc.load(tmp_path / "damaged")
 

@@ -19,7 +19,7 @@ from dmmc.engine import Local
 from dmmc.model.passes import Hyperplanes
 from dmmc.report import summary
 from dmmc.report.summary import Summary, summarise
-from dmmc.results import atomic_files, contents
+from dmmc.results import array_folder, contents
 
 
 @pytest.fixture(autouse=True)
@@ -182,7 +182,7 @@ def test_a_fit_of_many_sparse_features_keeps_its_summary_and_its_report_small(tm
     peak = tracemalloc.get_traced_memory()[1] / 2**20
     tracemalloc.stop()
     assert peak < 150, "MB: the examples as dense rows would be 183, and 366 as float64"
-    _, arrays = atomic_files.read(tmp_path / "out" / "summary", "summary")
+    _, arrays = array_folder.read(tmp_path / "out" / "summary", "summary")
     assert arrays["values"].shape[1] < 2000
     assert sum(path.stat().st_size for path in (tmp_path / "out" / "summary").iterdir()) < 10e6
     with pytest.raises(dmmc.InputError, match="did not keep whole rows"):
@@ -198,7 +198,7 @@ def test_hostile_names_are_kept_short_and_the_report_is_made(tmp_path: Path) -> 
     rows = np.random.default_rng(0).normal(size=(70, len(HOSTILE))).astype(np.float32)
     frame = pd.DataFrame(rows, columns=HOSTILE, index=HOSTILE * 10)
     run = dmmc.fit(frame, 3, out=tmp_path / "out", max_iter=20)
-    content, _ = atomic_files.read(tmp_path / "out" / "summary", "summary")
+    content, _ = array_folder.read(tmp_path / "out" / "summary", "summary")
     assert content["names"] == HOSTILE
     assert max(map(len, content["ids"])) == contents.LONGEST_ID
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

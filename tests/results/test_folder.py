@@ -22,7 +22,7 @@ from waits import end_of
 
 import dmmc
 from dmmc import report
-from dmmc.results import atomic_files, contents, folder
+from dmmc.results import array_folder, atomic_files, contents, folder
 from dmmc.results.folder import Out
 
 QUICK = {"random_state": 0, "max_iter": 20}
@@ -220,7 +220,7 @@ def test_a_page_that_cannot_be_made_does_not_cost_the_result(
     rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report, "available", lambda: True)
-    monkeypatch.setattr(report, "write", lambda page, path: 1 / 0)
+    monkeypatch.setattr(report, "render", lambda page: 1 / 0)
     with pytest.warns(dmmc.ClusteringWarning, match="the report could not be made .ZeroDivisionError"):
         dmmc.fit(rows, 2, out=tmp_path / "out", **QUICK)
     assert not (tmp_path / "out" / "report.html").exists()
@@ -267,8 +267,8 @@ def test_a_report_of_a_damaged_result_is_refused(name: str, change: str, rows: A
 def test_a_report_of_a_made_up_summary_is_refused(change: dict[str, Any], rows: Any, tmp_path: Path) -> None:
     dmmc.fit(rows, 2, out=tmp_path / "out", **QUICK)
     folder = tmp_path / "out" / "summary"
-    content, arrays = atomic_files.read(folder, "summary")
-    atomic_files.write(folder, "summary", {**content, **change}, arrays)
+    content, arrays = array_folder.read(folder, "summary")
+    array_folder.write(folder, "summary", {**content, **change}, arrays)
     with pytest.raises(dmmc.InputError):
         contents.write_report(tmp_path / "out")
 

@@ -25,7 +25,7 @@ from dmmc.estimators import CuttingPlaneMMC
 from dmmc.estimators.binary import BinaryClusterer
 from dmmc.model.losses import LOSSES
 from dmmc.model.passes import Tree, largest, scores
-from dmmc.results import atomic_files
+from dmmc.results import array_folder
 from dmmc.solvers import tree_room
 from dmmc.solvers.cutting_plane import CuttingPlane
 from dmmc.solvers.cutting_plane_state import Problem
@@ -232,8 +232,8 @@ def model() -> Any:
 
 def test_a_model_file_gives_the_same_tree_and_a_damaged_one_is_refused(model: Any, tmp_path: Path) -> None:
     fitted, X = model
-    atomic_files.write(tmp_path / "model", "model", *fitted.to_arrays())
-    content, arrays = atomic_files.read(tmp_path / "model", "model")
+    array_folder.write(tmp_path / "model", "model", *fitted.to_arrays())
+    content, arrays = array_folder.read(tmp_path / "model", "model")
     again = SplittingMMC.from_arrays(content, arrays, "it")
     np.testing.assert_array_equal(again.predict(X), fitted.labels_)
     np.testing.assert_array_equal(again.decision_function(X), fitted.decision_function(X))
