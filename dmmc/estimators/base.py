@@ -133,7 +133,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         whole = coef.dtype == intercept.dtype == np.float64 and coef.ndim == 2 and coef.shape[1] > 0
         if not (whole and len(coef) == K and intercept.shape == (K,)):
             raise InputError(f"{name} holds a model whose arrays do not fit {model.n_clusters} clusters.")
-        if model.tree_ is not None and not Tree(coef, intercept, model.tree_).whole():
+        if model.tree_ is not None and not Tree(coef, intercept, model.tree_).is_valid():
             raise InputError(f"{name} holds a model whose splits do not make a tree.")
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise InputError(f"{name} holds a model with numbers that are not finite.")

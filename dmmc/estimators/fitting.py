@@ -114,12 +114,14 @@ class MarginClusterer(Featured):
 
         Parameters
         ----------
-        solver : has `types`, `whole`, `step`, `done` and `report`
+        solver : has `types`, `find_misfit`, `step`, `done` and `report`
         begin : makes the first state; a phase of its own
         geometry : of the rows
         began : when the fit did
         """
-        found = None if self._keeper is None else self._keeper.found(geometry.fingerprint, solver.types, solver.whole)
+        found = (
+            None if self._keeper is None else self._keeper.found(geometry.fingerprint, solver.types, solver.find_misfit)
+        )
         if found is None:
             self._phase("start")
             found = begin(), []

@@ -79,7 +79,7 @@ class Tree(NamedTuple):
                 (leaves if child < 0 else reached)[:, -1 - child if child < 0 else child] = least
         return leaves
 
-    def whole(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether every node but the root, and every leaf, is the child of one node that comes before it."""
         nodes, parents = len(self.W), np.arange(len(self.W))[:, None]
         if self.children.shape != (nodes, 2) or self.children.dtype != np.int64 or nodes == 0:

@@ -146,15 +146,16 @@ class Checkpoints:
     # ----------------------------------------------------------------------------------------------- what drive calls
 
     def found(
-        self, fingerprint: str, types: Sequence[type[Any]], whole: Callable[[Any], bool]
+        self, fingerprint: str, types: Sequence[type[Any]], find_misfit: Callable[[Any], str]
     ) -> tuple[Any, list[Line]] | None:
         """State and history of the search to go on with; None where it begins."""
         self._identify(fingerprint)
         if self._found.get("search") is None:
             return None
         state, lines = self._decoded(types)
-        if not whole(state):
-            raise InputError(f"{self._name} is damaged: its arrays do not fit together.")
+        misfit = find_misfit(state)
+        if misfit:
+            raise InputError(f"{self._name} is damaged: its arrays do not fit together ({misfit}).")
         self._found.clear()
         self._saved = len(lines)
         self._out.log_again(lines)

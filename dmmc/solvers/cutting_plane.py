@@ -23,9 +23,10 @@ from dmmc.model import passes
 from dmmc.model.losses import Loss
 from dmmc.model.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Labelling, Request, Sweep
 from dmmc.solvers import count_bounds
-from dmmc.solvers.cutting_plane_state import Point, Problem, Run, State, whole
+from dmmc.solvers.cutting_plane_state import Point, Problem, Run, State, describe_shapes
 from dmmc.solvers.parts import check_parts
 from dmmc.solvers.reseed import seeded
+from dmmc.solvers.state_shapes import find_misfit
 
 Oracle = Callable[[Callable[..., Any], Any], Any]
 
@@ -103,9 +104,9 @@ class CuttingPlane:
             )
         )
 
-    def whole(self, state: State) -> bool:
-        """Whether a state that was read from a file is one of this problem."""
-        return whole(state, self.problem)
+    def find_misfit(self, state: State) -> str:
+        """Say where a state that was read from a file is not one of this problem; "" where it is."""
+        return find_misfit(state, *describe_shapes(self.problem))
 
     def done(self, state: State) -> bool:
         """All runs have ended."""

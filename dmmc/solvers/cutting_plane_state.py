@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,9 @@ from dmmc.master.norms import FROBENIUS, Norm
 from dmmc.master.planes import Planes
 from dmmc.model.geometry import Geometry
 from dmmc.model.losses import Loss, Table
-from dmmc.model.passes import ByScores, Hyperplanes, Labelling
+from dmmc.model.passes import ByScores, Labelling
 from dmmc.pairs.losses import PairLosses
+from dmmc.solvers.state_shapes import Each, Either, Kinds, Numbers, Spec
 
 Array = NDArray[Any]
 
@@ -136,28 +138,30 @@ class State(NamedTuple):
     runs: tuple[Run, ...]
 
 
-def whole(state: State, problem: Problem) -> bool:
-    """Whether a state that was read from a file is one of this problem: kernels do not look at shapes."""
-    numbers = [run.number for run in state.runs]
-    return numbers == list(range(max(1, len(numbers)))) and all(_whole_run(run, problem) for run in state.runs)
-
-
-def _whole_run(run: Run, problem: Problem) -> bool:
-    k, K, d = problem.n_clusters, problem.K, len(problem.geometry.mean)
-    m = run.planes.size
-    sides: list[tuple[Array, tuple[int, ...]]] = [(run.counts, (k if run.counts.size else 0,))]
-    for point in (run.at, run.best, run.leader):
-        sides += zip(point[:3], ((K, d), (K,), (K,)), strict=True)
-    gram = (m, m, K, K) if problem.norm.by_row else (m, m)
-    shapes = ((m, K, d), (m, K), (m, K), (m,), (m, K * d), (m, K), gram, (m,), (m,), (m,))
-    sides += zip(run.planes, shapes, strict=True)
-    if isinstance(run.labelling, ByScores):
-        planes: Hyperplanes = run.labelling.planes
-        P = K if len(planes.W) == K else k
-        sides += zip(planes, ((P, d), (P,), (P,)), strict=True)
-    idle, groups = run.planes.idle, run.planes.groups
-    known = groups.size == 0 or bool(groups.min() >= 0 and groups.max() < len(problem.budgets))
-    return known and all(
-        array.shape == shape and array.dtype == (np.int64 if array is idle or array is groups else np.float64)
-        for array, shape in sides
-    )
+def describe_shapes(problem: Problem) -> tuple[Spec, dict[str, int]]:
+    """The specification of a State of this problem, and the sizes in it."""
+    floats, integers = partial(Numbers, np.float64), partial(Numbers, np.int64)
+    point = {"W": floats("K", "d"), "b": floats("K"), "price": floats("K")}
+    planes = {
+        "points": floats("m", "K", "d"),
+        "offsets": floats("m", "K"),
+        "prices": floats("m", "K"),
+        "intercepts": floats("m"),
+        "slopes": floats("m", "Kd"),
+        "tilts": floats("m", "K"),
+        "gram": floats("m", "m", "K", "K") if problem.norm.by_row else floats("m", "m"),
+        "multipliers": floats("m"),
+        "idle": integers("m"),
+        "groups": integers("m", low=0, high=len(problem.budgets) - 1),
+    }
+    start = {"W": floats("k", "d"), "b": floats("k"), "price": floats("k")}
+    run = {
+        "planes": planes,
+        "labelling": Kinds({ByScores: {"planes": Either(point, start)}}),
+        "at": point,
+        "best": point,
+        "leader": point,
+        "counts": Either(floats("k"), floats(0)),
+    }
+    K, d = problem.K, len(problem.geometry.mean)
+    return {"runs": Each(run, numbered="number")}, {"k": problem.n_clusters, "K": K, "d": d, "Kd": K * d}

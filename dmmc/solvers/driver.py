@@ -32,7 +32,7 @@ class Keeper(Protocol):
     """Keeps a search where it outlives the process. A state is a named tuple of arrays, numbers, text and tuples."""
 
     def found(
-        self, fingerprint: str, types: Sequence[type[Any]], whole: Callable[[Any], bool]
+        self, fingerprint: str, types: Sequence[type[Any]], find_misfit: Callable[[Any], str]
     ) -> tuple[Any, list[Line]] | None:
         """State and history of an earlier search, if there is one to go on with.
 
@@ -40,7 +40,7 @@ class Keeper(Protocol):
         ----------
         fingerprint : of the data; another one than the earlier search had is refused
         types : the named tuples that a state is made of, its own first
-        whole : whether a state's arrays fit together and the problem
+        find_misfit : says where a state does not fit the problem; "" where it does
         """
         ...
 

@@ -20,6 +20,7 @@ from dmmc.kernels.label_flips import flip_among
 from dmmc.model.passes import Labelling
 from dmmc.solvers import sign_sums
 from dmmc.solvers.sign_sums import Climb, Kick, Oracle, Signs, Sweep
+from dmmc.solvers.state_shapes import Each, Either, Equal, Numbers, find_misfit
 
 Array = NDArray[Any]
 
@@ -99,6 +100,10 @@ class State(NamedTuple):
     runs: tuple[Run, ...]
 
 
+BEGINNER = {"sweeping": Equal(False), "settled": Equal(False)}
+"""Whoever has no signs yet."""
+
+
 class Evolution:
     """The solver: `init`, `step`, `done`, `report`, and `best` at the end.
 
@@ -123,21 +128,16 @@ class Evolution:
         young = iter([_beginner(_smooth(p, turn + number) if random else p) for number, p in enumerate(begun)])
         return State(tuple(Run(number, (), tuple(next(young) for _ in run)) for number, run in enumerate(labellings)))
 
-    def whole(self, state: State) -> bool:
-        """Whether a state that was read from a file is one of this problem."""
-        q = self.problem.n_features
-        numbers = [run.number for run in state.runs]
-        everyone = [one for run in state.runs for one in (*run.people, *run.young)]
-        return numbers == list(range(max(1, len(numbers)))) and all(
-            one.p.shape == (q,)
-            and one.signs.w.shape in ((q,), (0,))
-            and one.p.dtype == one.signs.w.dtype == np.float64
-            and one.signs.flipped.ndim == 1
-            and one.signs.flipped.dtype == np.int64
-            and (one.signs.w.size or not (one.sweeping or one.settled))
-            and bool(np.all((one.signs.flipped >= 0) & (one.signs.flipped < self.problem.n_rows)))
-            for one in everyone
+    def find_misfit(self, state: State) -> str:
+        """Say where a state that was read from a file is not one of this problem; "" where it is."""
+        p, flipped = Numbers(np.float64, "q"), Numbers(np.int64, "flips", low=0, high=self.problem.n_rows - 1)
+        member = Either(
+            {"p": p, "signs": {"w": p, "flipped": flipped}},
+            {"p": p, "signs": {"w": Numbers(np.float64, 0), "flipped": flipped}, **BEGINNER},
         )
+        several = Each(member, least=0)
+        run = {"people": several, "young": several}
+        return find_misfit(state, {"runs": Each(run, numbered="number")}, {"q": self.problem.n_features})
 
     def done(self, state: State) -> bool:
         """All restarts have ended."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dmmc.kernels.published_flips import evolve
 from dmmc.solvers.evolution import Problem
+from dmmc.solvers.state_shapes import Each, Numbers, find_misfit
 
 Array = NDArray[Any]
 
@@ -42,6 +43,16 @@ class Populations(NamedTuple):
     """All restarts."""
 
     runs: tuple[Population, ...]
+
+
+POPULATION = {
+    "Y": Numbers(np.int8, "mu", "n", low=-1, high=1),
+    "P": Numbers(np.float64, "mu", "q"),
+    "balance": Numbers(np.float64, "mu"),
+    "squares": Numbers(np.float64, "mu"),
+    "random": Numbers(np.uint64, 1),
+}
+"""Shapes of its arrays."""
 
 
 class Published:
@@ -87,16 +98,11 @@ class Published:
         random = rng.integers(2**63, size=1, dtype=np.uint64)
         return Population(Y[order], P[order], (Y @ self.weight)[order], squares[order], random)
 
-    def whole(self, state: Populations) -> bool:
-        """Whether a state that was read from a file is one of this problem."""
-        n, q, mu = self.problem.n_rows, self.problem.n_features, self.problem.population
-        shapes = ((mu, n), (mu, q), (mu,), (mu,), (1,))
-        types = (np.int8, np.float64, np.float64, np.float64, np.uint64)
-        return bool(state.runs) and all(
-            part.shape == shape and part.dtype == kind
-            for run in state.runs
-            for part, shape, kind in zip(run[:5], shapes, types, strict=True)
-        )
+    def find_misfit(self, state: Populations) -> str:
+        """Say where a state that was read from a file is not one of this problem; "" where it is."""
+        problem = self.problem
+        sizes = {"mu": problem.population, "n": problem.n_rows, "q": problem.n_features}
+        return find_misfit(state, {"runs": Each(POPULATION)}, sizes)
 
     def done(self, state: Populations) -> bool:
         """All restarts have ended."""

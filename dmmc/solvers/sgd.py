@@ -23,6 +23,7 @@ from dmmc.model.passes import ByScores, Drawn, Given, Hyperplanes, Labelling
 from dmmc.solvers import count_bounds, sgd_epoch
 from dmmc.solvers.parts import check_parts
 from dmmc.solvers.sgd_epoch import Came, Epoch, Leg
+from dmmc.solvers.state_shapes import Between, Each, Kinds, Numbers, find_misfit
 
 Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]
@@ -99,6 +100,17 @@ class State(NamedTuple):
     runs: tuple[Run, ...]
 
 
+_POINT = {"w": Numbers(np.float64, "d")}
+_PLANES = {"W": Numbers(np.float64, "p", "d"), "b": Numbers(np.float64, "p"), "price": Numbers(np.float64, "p")}
+_RUN = {
+    **dict.fromkeys(("at", "mean", "best", "reference"), _POINT),
+    "epoch": Between(0),
+    "labelling": Kinds({ByScores: {"planes": _PLANES}}),
+}
+SHAPES = {"runs": Each(_RUN, numbered="number")}
+"""Of a State."""
+
+
 class Stochastic:
     """The solver: `init`, `step`, `done`, `report`, and `best` at the end.
 
@@ -130,17 +142,9 @@ class Stochastic:
             tuple(Run(number, labels, origin, origin, origin, origin) for number, labels in enumerate(labellings))
         )
 
-    def whole(self, state: State) -> bool:
-        """Whether a state that was read from a file is one of this problem."""
-        d = len(self.problem.geometry.mean)
-        points = [point for run in state.runs for point in (run.at, run.mean, run.best, run.reference)]
-        fit = all(point.w.shape == (d,) and point.w.dtype == np.float64 for point in points)
-        numbers = [run.number for run in state.runs]
-        fit = fit and numbers == list(range(max(1, len(numbers)))) and min(run.epoch for run in state.runs) >= 0
-        planes = [run.labelling.planes for run in state.runs if isinstance(run.labelling, ByScores)]
-        return fit and all(
-            P.W.ndim == 2 and P.W.shape[1] == d and P.b.shape == P.price.shape == (len(P.W),) for P in planes
-        )
+    def find_misfit(self, state: State) -> str:
+        """Say where a state that was read from a file is not one of this problem; "" where it is."""
+        return find_misfit(state, SHAPES, {"d": len(self.problem.geometry.mean)})
 
     def done(self, state: State) -> bool:
         """All runs have ended."""

@@ -22,6 +22,7 @@ from dmmc.model import geometry, passes
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Hyperplanes, Tree
 from dmmc.solvers import count_bounds, starts, tree_room
+from dmmc.solvers.state_shapes import Between, Each, Either, Numbers, find_misfit
 
 if TYPE_CHECKING:
     from dmmc.engine import Engine
@@ -45,7 +46,7 @@ class Search(NamedTuple):
     """A search for two clusters among the rows that an engine has."""
 
     solver: Any
-    """Has `whole`, `step`, `done` and `report`."""
+    """Has `find_misfit`, `step`, `done` and `report`."""
     begin: Callable[[], Any]
     """Makes its first state."""
     found: Callable[[Any, str], Found]
@@ -91,6 +92,16 @@ class Grown(NamedTuple):
     """What the last pass reported."""
     priced: bool = False
     """Whether a count bound has moved a split."""
+
+
+LEAF = {"W": Either(Numbers(np.float64, "d"), Numbers(np.float64, 0))}
+SHAPES = {
+    "W": Numbers(np.float64, "m", "d"),
+    "b": Numbers(np.float64, "m"),
+    "children": Numbers(np.int64, "m", 2),
+    **dict.fromkeys(("objectives", "gaps", "ended"), Each({}, count="m")),
+}
+"""Of a Grown tree with m splits."""
 
 
 class Growth:
@@ -158,7 +169,7 @@ class Growth:
         """
         leaf = state.leaves[state.at]
         if state.inner is None or self._search is None:  # 1
-            self._search = self._entered(state)
+            self._search = self._enter(state)
         if self._search is None:
             return self._next(self._with_leaf(state, leaf._replace(ended="whole")))
         if state.inner is None:
@@ -184,22 +195,19 @@ class Growth:
             state = self.step(state)
         return state
 
-    def whole(self, state: Grown) -> bool:
-        """Whether a state that was read from a file is one of this tree."""
-        m, d = len(state.b), self.whole_rows.n_features
-        sides = [(state.W, (m, d)), (state.b, (m,)), *((leaf.W, (d if leaf.W.size else 0,)) for leaf in state.leaves)]
-        if not all(array.shape == shape and array.dtype == np.float64 for array, shape in sides):
-            return False
-        if m and not Tree(state.W, state.b, state.children).whole():
-            return False
-        if not (len(state.leaves) == m + 1 <= self._k and 0 <= state.at <= m and state.children.shape == (m, 2)):
-            return False
-        if not len(state.objectives) == len(state.gaps) == len(state.ended) == m:
-            return False
+    def find_misfit(self, state: Grown) -> str:
+        """Say where a state that was read from a file is not one of this tree; "" where it is."""
+        m = len(state.b)
+        spec = {**SHAPES, "leaves": Each(LEAF, count=m + 1), "at": Between(0, m)}
+        misfit = find_misfit(state, spec, {"m": m, "d": self.whole_rows.n_features})
+        if misfit or m >= self._k:
+            return misfit or "it has too many leaves"
+        if m and not Tree(state.W, state.b, state.children).is_valid():
+            return "children are not those of a tree"
         if state.inner is None:
-            return True
-        self._search = self._entered(state)
-        return self._search is not None and bool(self._search.solver.whole(state.inner))
+            return ""
+        self._search = self._enter(state)
+        return str(self._search.solver.find_misfit(state.inner)) if self._search else "its leaf cannot be split"
 
     # ------------------------------------------------------------------------------------------ one leaf at a time
 
@@ -209,7 +217,7 @@ class Growth:
         line = state.line or {"objective": leaf.objective}
         return state._replace(leaves=leaves, inner=None, line=line)
 
-    def _entered(self, state: Grown) -> Search | None:
+    def _enter(self, state: Grown) -> Search | None:
         """Let the engine see the rows of the leaf at work, and make the search for its split, if there may be one."""
         reach = self._reach(state.leaves, state.at)
         if not reach or not self._see(state, state.at):

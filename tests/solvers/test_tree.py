@@ -86,7 +86,7 @@ def random_tree(rng: np.random.Generator, nodes: int, d: int = 3) -> Tree:
 def test_the_largest_decision_value_is_the_leaf_that_a_walk_reaches_also_on_a_hyperplane(seed: int, nodes: int) -> None:
     rng = np.random.default_rng(seed)
     tree = random_tree(rng, nodes)
-    assert tree.whole()
+    assert tree.is_valid()
     X = rng.integers(-2, 3, (50, 3)).astype(float)  # whole numbers, so that many rows lie on a hyperplane
     f = scores(Block(0, 0, 50, X), tree)
     assert f.shape == (50, nodes + 1)
@@ -103,7 +103,7 @@ def test_the_largest_decision_value_is_the_leaf_that_a_walk_reaches_also_on_a_hy
     [[[-1, 1], [-2, -2]], [[-1, -2], [-3, -4]], [[0, -1], [-2, -3]], [[1, -1], [1, -2]], [[-1, 5], [-2, -3]]],
 )
 def test_what_is_no_tree_is_seen_not_to_be_one(children: list[list[int]]) -> None:
-    assert not Tree(np.ones((2, 1)), np.ones(2), np.array(children)).whole()
+    assert not Tree(np.ones((2, 1)), np.ones(2), np.array(children)).is_valid()
 
 
 @pytest.mark.parametrize("sparse", [False, True])
