@@ -66,8 +66,7 @@ def on_workers(path: str, limit: int, max_iter: int) -> dict[str, Any]:
         model = CuttingPlaneMMC(CLUSTERS, max_iter=max_iter, random_state=0)
         with Distributed(rows, cluster) as engine, warnings.catch_warnings():
             warnings.simplefilter("ignore", ClusteringWarning)
-            model.on(engine)
-            model.fit(engine.dataset)
+            model.fit_on(engine)
             seconds = time.perf_counter() - began
             read = engine.blocks_read
         after = client.run(os.getpid)

@@ -172,6 +172,7 @@ def by_the_loss(X: Any, y: Any, method: str) -> Any:
     from dmmc.data.open import open_dataset
     from dmmc.engine import Local
     from dmmc.estimators import StochasticMMC
+    from dmmc.estimators.context import FitContext
     from dmmc.model.geometry import Geometry
 
     inside = X[:INLIERS]
@@ -179,7 +180,8 @@ def by_the_loss(X: Any, y: Any, method: str) -> Any:
     unit = np.full(X.shape[1], np.sqrt(((inside - centre) ** 2).sum(axis=1).mean()))
     model = StochasticMMC(loss=METHODS[method], init=y, min_size=0.0)
     with Local(open_dataset(X).with_columns(given=y), 1) as engine:
-        search = model._two(engine, Geometry(centre, unit, float(len(X)), False, ""), 0, 0.0, 1.0)
+        geometry = Geometry(centre, unit, float(len(X)), False, "")
+        search = model._pose_split(FitContext(engine, geometry, 0, 0.0), 0.0, 1.0)
         state = search.begin()
         for _ in range(model.max_iter):
             if search.solver.done(state):

@@ -21,8 +21,9 @@ from dmmc.data.open import open_dataset, open_rows
 from dmmc.data.readers.zarr_nodes import find_matrix, opened
 from dmmc.engine import Engine, Local
 from dmmc.errors import ClusteringWarning, InputError
+from dmmc.estimators.checks import draw_seed
 from dmmc.estimators.fitting import MarginClusterer
-from dmmc.estimators.parameters import seed_of
+from dmmc.estimators.parameters import list_parameters
 from dmmc.features import maps
 from dmmc.machine import peak_memory
 from dmmc.methods import METHODS
@@ -196,9 +197,10 @@ def fit(
         warnings.simplefilter("always")
         keeper = Checkpoints(folder) if folder is not None else None
         recorded = keeper.seed if keeper is not None and random_state is None else None
-        model.set_params(random_state=seed_of(random_state) if recorded is None else recorded)
+        model.set_params(random_state=draw_seed(random_state) if recorded is None else recorded)
         if keeper is not None:
-            keeper.compare(asked(method, model.get_params(), sample_weight, links))
+            defaults = {name: default for name, default, _, _ in list_parameters(model)}
+            keeper.compare(asked(method, model.get_params(), sample_weight, links), defaults)
         watch = _Watch(folder, progress, model)
         cluster = None
         if scheduler is not None or workers is not None:
@@ -223,14 +225,7 @@ def fit(
         if keeper is not None:
             keeper.compare_data(**data)
             stack.enter_context(keeper)  # last, as saving comes before all that ends with the run
-        model.watch(watch, keeper)
-        model.on(engine)
-        try:
-            told: dict[str, Any] = {} if links is None else {"constraints": links}
-            model.fit(engine.dataset, sample_weight=sample_weight, **told)
-        finally:
-            model.watch(None)
-            model.on(None)
+        model.fit_on(engine, sample_weight=sample_weight, links=links, listener=watch, keeper=keeper)
         watch({"phase": "write" if folder is not None else "done"})
         run = Run(model, dataset, {})
         run._image_shape = image_shape
@@ -397,7 +392,7 @@ class _Watch:
         else:
             if self._folder is not None:
                 self._folder.log(event)
-            left = (self._model.most_passes - event["iteration"]) * each
+            left = (self._model.max_passes - event["iteration"]) * each
             if self._model.max_seconds is not None:
                 left = min(left, max(0.0, self._model.max_seconds - event["seconds"]))
             event = {"phase": "search", **event, "rows_per_second": self.n_rows / max(each, 1e-9), "at_most": left}

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from dmmc.app.api import Run
 from dmmc.data.open import open_dataset
 from dmmc.errors import ClusteringWarning, InputError
+from dmmc.estimators.checks import check_number, draw_seed
 from dmmc.estimators.fitting import MarginClusterer
 from dmmc.estimators.pairwise import PairwiseMMC
-from dmmc.estimators.parameters import number, seed_of
 from dmmc.pairs.closure import checked, parts_of
 from dmmc.pairs.io import Links, read
 
@@ -63,11 +63,11 @@ def propose_pairs(
     if not isinstance(fitted, MarginClusterer):
         raise InputError(f"model is a {type(fitted).__name__}; what dmmc.fit gave, or a fitted estimator, is wanted.")
     check_is_fitted(fitted)
-    number("n_pairs", n_pairs, "a whole number of at least 1", 1, np.inf, whole=True)
-    number("n_restarts", n_restarts, "a whole number of at least 0", 0, np.inf, whole=True)
+    check_number("n_pairs", n_pairs, "a whole number of at least 1", 1, np.inf, whole=True)
+    check_number("n_restarts", n_restarts, "a whole number of at least 0", 0, np.inf, whole=True)
     if fitted.n_clusters < 2:
         raise InputError("the model has one cluster; pairs are proposed for at least two.")
-    seed = seed_of(random_state)
+    seed = draw_seed(random_state)
     dataset = open_dataset(source, component, fitted.n_jobs)
     links = checked(read(constraints), dataset.n_rows, int(fitted.n_clusters))
     f = fitted.decision_function(dataset)

@@ -27,7 +27,7 @@ from dmmc.results.label_arrays import read_labels, write_arrays
 Array = NDArray[Any]
 
 
-class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Clusters separated by hyperplanes: `coef_` (K, d) and `intercept_` (K,), K = 1 for two clusters.
 
     Where `tree_` is not None they are the k - 1 splits of a tree, and it is their children, as of `passes.Tree`.
@@ -35,6 +35,9 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     n_clusters: int
     n_jobs: int | None
+    init: Any
+    features: str
+    n_neighbors: int
     coef_: Array
     intercept_: Array
     labels_: Array
@@ -44,9 +47,6 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     n_iter_: int
     history_: list[dict[str, Any]]
     choices_: dict[str, Any]
-    features: str
-    init: Any
-    n_neighbors: int
     map_: Map | None = None
     merge_tree_: Array | None = None
     tree_: Array | None = None
@@ -84,6 +84,8 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         params["callbacks"] = None
         if not isinstance(params["init"], str):
             params["init"] = "labels"
+        if not isinstance(params.get("loss", ""), str):
+            params["loss"] = "own"
         return params
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -113,8 +115,9 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """The fitted estimator again; `name` is for messages."""
         try:
             params = {**content["params"]}
-            if params.get("init") == "labels":
-                del params["init"]
+            for name, own in (("init", "labels"), ("loss", "own")):
+                if params.get(name) == own:
+                    del params[name]
             model = cls(**params)
             model.check_parameters()
             model.coef_, model.intercept_, model.tree_ = arrays["coef"], arrays["intercept"], arrays.get("tree")
@@ -177,7 +180,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             labels = predict_dask.predict(X, self.decision(), self.n_features_in_, type(self).__name__)
             labels = labels if out is None else labels.compute()
         else:
-            labels = np.concatenate([passes.largest(f).astype(np.int32) for f in self._decisions(X, component)])
+            labels = np.concatenate([passes.largest(f).astype(np.int32) for f in self._score_blocks(X, component)])
         if out is None:
             return labels
         write_arrays({Path(out): labels})
@@ -226,7 +229,7 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                     predict_cluster.write(rows, cluster, self.decision(), paths)
                     return rows.n_rows
                 X, component = rows, None
-        f = np.concatenate(list(self._decisions(X, component)))
+        f = np.concatenate(list(self._score_blocks(X, component)))
         found = {paths["labels"]: passes.largest(f).astype(np.int32)}
         if "scores" in paths:
             found[paths["scores"]] = f[:, 0] if f.shape[1] == 1 else f
@@ -238,10 +241,10 @@ class LinearClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if is_dask_array(X):
             return predict_dask.decision_function(X, self.decision(), self.n_features_in_, type(self).__name__)
-        f = np.concatenate(list(self._decisions(X, component)))
+        f = np.concatenate(list(self._score_blocks(X, component)))
         return f[:, 0] if f.shape[1] == 1 else f
 
-    def _decisions(self, X: Any, component: str | None, decision: Decision | None = None) -> Iterator[Array]:
+    def _score_blocks(self, X: Any, component: str | None, decision: Decision | None = None) -> Iterator[Array]:
         """Scores of each block with the model's own hyperplanes, or with others in the same features."""
         decision = self.decision() if decision is None else decision
         dataset = open_dataset(X, component, self.n_jobs)

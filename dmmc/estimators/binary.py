@@ -2,90 +2,113 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from dmmc.engine import Engine
+from dmmc.estimators.context import FitContext
 from dmmc.estimators.fitting import MarginClusterer
 from dmmc.model.geometry import Geometry
-from dmmc.model.passes import Hyperplanes, Tree
+from dmmc.model.passes import Hyperplanes, Labelling, Tree
 from dmmc.solvers.tree import Growth, Search
 
 
 class BinaryClusterer(MarginClusterer):
     """An estimator whose method finds two clusters, and more of them through a tree.
 
-    A subclass says what its solver's states are made of (`types`), and makes a search for two clusters (`_two`). That
-    is all: fits of two clusters, trees of more, progress, checkpoints, labels, model files and predictions are made
-    here and in `MarginClusterer` (`tests/test_tree.py` has a small one). In `_two`
+    A subclass says what its solver's states are made of (`types`), and makes a search for two clusters
+    (`_pose_split`). That is all: fits of two clusters, trees of more, progress, checkpoints, labels, model files and
+    predictions are made here and in `MarginClusterer` (`tests/solvers/test_tree.py` has a small one). In `_pose_split`
 
-    - the engine's rows are all rows; those of other leaves have weight 0. What rows count is in their weights, how many
-      there are is `geometry.total`, and centre and scale are the geometry's
-    - start from `self._labellings(engine, geometry, seed)`: labels 0 and 1, whatever `init` is
+    - the context's rows are all rows; those of other leaves have weight 0. What rows count is in their weights, how
+      many there are is `geometry.total`, and centre and scale are the geometry's
+    - start from `self._make_starts(context)`: labels 0 and 1, whatever `init` is
     - the shares of both clusters are to be within `lowest` and `highest`
-    - a search begins when `begin` is called, not before: a fit that is resumed goes on without
+    - a search begins when its `begin` is called, not before: a fit that is resumed goes on without
 
-    The hyperplanes are in the coordinates of the engine's rows. A kernel method makes features of the rows first, in
-    `_with_features`, so that all splits share them.
+    The hyperplanes are in the coordinates of the context's rows.
     """
 
     types: ClassVar[tuple[type[Any], ...]]
 
-    def _two(self, engine: Engine, geometry: Geometry, seed: int, lowest: float, highest: float) -> Search:
+    def _pose_split(self, context: FitContext, lowest: float, highest: float) -> Search:
         """A search for two clusters among the rows that have weight."""
         raise NotImplementedError
 
-    def _chosen(self) -> dict[str, Any]:
+    def _list_choices(self) -> dict[str, Any]:
         """What was chosen for this fit, for `choices_`."""
         return {}
 
     @property
-    def _n_labels(self) -> int:
-        """Labels of a start."""
-        return 2
-
-    @property
-    def most_passes(self) -> int:
+    def max_passes(self) -> int:
         """Passes that a search makes at most; in a tree, that all searches do."""
         return int(self.max_iter) * max(1, 2 * int(self.n_clusters) - 3)
 
-    def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
-        if self.n_clusters > 2:
-            self._grow(engine, geometry, seed, began)
-            return
-        search = self._two(engine, geometry, seed, *self._bounds(engine.dataset.n_rows))
-        state, history, why = self._driven(search.solver, search.begin, geometry, began)
-        found = search.found(state, why)
-        folded = bool(found.planes.price.any())
-        self._found(geometry, seed, history, found.objective, found.gap, found.ended, **self._choices(folded))
-        self._finish(found.planes, engine, found.ended, folded)
+    def _make_starts(self, context: FitContext, n_labels: int | None = 2, init: str | None = None) -> list[Labelling]:
+        return super()._make_starts(context, n_labels, init)
 
-    def _grow(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
+    def _search(self, context: FitContext) -> None:
+        if self.n_clusters > 2:
+            self._grow(context)
+            return
+        search = self._pose_split(context, *self._choose_bounds(context.engine.dataset.n_rows))
+        state, history, why = context.drive(search.solver, search.begin, self.max_passes)
+        found = search.found(state, why)
+        self._finish(context, found.planes, history, found.objective, found.gap, found.ended, found.planes.price.any())
+
+    def _grow(self, context: FitContext) -> None:
         """Split until there are as many leaves as clusters are wanted."""
-        lowest, highest = self._bounds(engine.dataset.n_rows)
-        labelled = self._init in ("labels", "graph")
-        k, most = int(self.n_clusters), int(self.max_iter)
-        growth = Growth(self._two, self.types, engine, geometry, seed, k, lowest, highest, most, labelled)
+        engine = context.engine
+        lowest, highest = self._choose_bounds(engine.dataset.n_rows)
+
+        def pose_split(engine: Engine, part: Geometry, seed: int, least: float, most: float) -> Search:
+            return self._pose_split(replace(context, engine=engine, geometry=part, seed=seed), least, most)
+
+        growth = Growth(
+            pose_split,
+            self.types,
+            engine,
+            context.geometry,
+            context.seed,
+            int(self.n_clusters),
+            lowest,
+            highest,
+            int(self.max_iter),
+            self._start_name in ("labels", "graph"),
+        )
         try:
-            state, history, why = self._driven(growth, growth.init, geometry, began)
+            state, history, why = context.drive(growth, growth.init, self.max_passes)
             state = growth.finished(state)
         finally:
             engine.use(growth.whole_rows)
         early = [ended for ended in state.ended if ended != "converged"]
-        why = why if why != "done" else early[0] if early else "converged"
-        self._found(geometry, seed, history, sum(state.objectives), max(state.gaps), why, **self._choices(state.priced))
-        self._finish(Tree(state.W, state.b, state.children), engine, why, state.priced)
+        ended = why if why != "done" else early[0] if early else "converged"
+        tree = Tree(state.W, state.b, state.children)
+        self._finish(context, tree, history, sum(state.objectives), max(state.gaps), ended, state.priced)
 
-    def _choices(self, folded: bool) -> dict[str, Any]:
-        return {
-            **self._chosen(),
-            "init": self._init,
-            "n_init": self._starts(),
-            "prices_folded_into_biases": folded,
-        }
-
-    def _finish(self, planes: Hyperplanes | Tree, engine: Engine, why: str, folded: bool) -> None:
-        self._phase("label")
-        self._settle(planes, engine)
-        self._tell_of_end(why)
-        self._tell_of_bound(why, folded)
-        self._tell_of_empty()
+    def _finish(
+        self,
+        context: FitContext,
+        planes: Hyperplanes | Tree,
+        history: list[dict[str, Any]],
+        objective: float,
+        gap: float,
+        ended: str,
+        priced: Any,
+    ) -> None:
+        """Set what was found, and warn of what a user should know of it."""
+        self._set_result(
+            context,
+            history,
+            objective,
+            gap,
+            ended,
+            **self._list_choices(),
+            init=self._start_name,
+            n_init=self._choose_n_init(context.engine.dataset.n_rows),
+            prices_folded_into_biases=bool(priced),
+        )
+        self._set_hyperplanes(planes, context)
+        self._warn_of_early_end(ended)
+        self._warn_of_bound(ended, bool(priced))
+        self._warn_of_empty_clusters()

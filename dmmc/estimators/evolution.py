@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,18 +14,27 @@ from dmmc.data.dataset import Rows
 from dmmc.engine import Engine
 from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.estimators.binary import BinaryClusterer
+from dmmc.estimators.context import FitContext
+from dmmc.estimators.feature_space import enter_rows
 from dmmc.estimators.fitting import BALANCE
-from dmmc.estimators.parameters import ABOVE_0, choice, number
+from dmmc.estimators.parameters import (
+    AT_LEAST_1,
+    POSITIVE,
+    KernelParameters,
+    Number,
+    Words,
+    at_least,
+    document,
+    parameter,
+)
 from dmmc.features import maps
-from dmmc.features.build import Remember
 from dmmc.features.kernel_width import extent
 from dmmc.features.mapped_rows import mapped
-from dmmc.features.nystroem import FLOOR, Kernel, Nystroem
+from dmmc.features.maps import Map
+from dmmc.features.nystroem import FLOOR, KERNELS, Kernel, Nystroem
 from dmmc.machine import MIB, free_memory
-from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Hyperplanes
 from dmmc.solvers import sign_sums, starts
-from dmmc.solvers.driver import Callback
 from dmmc.solvers.evolution import LEADING, Evolution, Problem
 from dmmc.solvers.evolution_published import Published
 from dmmc.solvers.tree import Found, Search
@@ -41,12 +50,13 @@ HELD = 1024 * MIB
 """Most bytes of Φ that the driver holds for the published mutation."""
 NEGLIGIBLE = 1e-6
 """Of F: directions of the kernel that change it by less are left out."""
-MUTATIONS = ("sweeps", "paper")
 LOOSE = 0.4
 """Balance of a split that is to be split again: paper 002's loosest."""
 
 
-class EvolutionaryMMC(BinaryClusterer):
+@document
+@dataclass(eq=False, repr=False, kw_only=True)
+class EvolutionaryMMC(KernelParameters, BinaryClusterer):
     """Clusters that a kernel machine fits best, found by evolution: EvoMMC, and FastEvoMMC with a `rank`.
 
     Minimises over balanced labels y = ±1 what regularised least squares in the kernel's space leaves of them,
@@ -54,39 +64,7 @@ class EvolutionaryMMC(BinaryClusterer):
     that gain most; mutation is the kick out of a local optimum. New rows are labelled by f. More than two clusters are
     found by splitting: a tree.
 
-    Parameters
-    ----------
-    n_clusters : int, 2 to 100
-    kernel : "rbf", "polynomial" or "linear"
-        `exp(-|x - x'|² / σ²)`, `(x·x' / σ² + coef0)^degree` or `x·x'`, of centred rows.
-    rank : int, "auto" or None
-        Rows, drawn at random, through which the kernel is seen (Nyström): FastEvoMMC, for any number of rows. "auto" is
-        a tenth of the rows up to 200, or a hundredth of them up to 1,000. None is the full kernel, up to 5,000 rows.
-    sigma : float
-        σ in units of the length of the rows' range, `(Σ_features (max - min)²)^½`. The paper tries 1, 3 and 5.
-    degree, coef0 : of the polynomial kernel
-    regularization : float
-        λ times the number of rows. The paper tries 1/2, 1/200 and 1/1000.
-    balance : float in [0, 1) or "auto"
-        Most that the shares of two clusters may differ. "auto" is 0.03, and 0.4 for a split of more than two clusters.
-    min_size, max_size : float or None
-        Least and largest weight of a cluster, as fractions of n / n_clusters.
-    mutation : "sweeps" or "paper"
-        "paper" is the published search, for comparison: random flips alone, from random labels.
-    population, offspring : int or "auto"
-        Labellings that stay, and that are tried, in each generation. "auto" is 1 and 1; for mutation="paper" with the
-        full kernel 10 and 10, as published. No offspring: each start climbs once.
-    epsilon : float
-        Least fall of F that counts.
-    max_iter : int
-        Most steps of a search: passes over the data, or climbs where one block holds all rows.
-    init : "random", "k-means", "pca" or labels
-        Where the search starts. "random" labels are smoothed: seen through 2, 4, 8 or 16 leading directions of the
-        kernel, in turn. "k-means" and "pca" are those of the kernel's features.
-    n_init : int or "auto"
-        Restarts; the lowest F wins. "auto" is 10 for "random" (3 for each split of more than two clusters), else 1.
-    scale, random_state, n_jobs, max_seconds, callbacks
-        As of CuttingPlaneMMC.
+    [parameters]
 
     Attributes
     ----------
@@ -99,60 +77,69 @@ class EvolutionaryMMC(BinaryClusterer):
     n_features_in_, feature_names_in_
     """
 
-    inits = ("random", "k-means", "pca")
     types = (*Evolution.types, *Published.types)
     features = "nystroem"
     n_neighbors = 10
-    _extent: float
 
-    def __init__(
-        self,
-        n_clusters: int = 2,
-        *,
-        kernel: str = "rbf",
-        rank: int | str | None = None,
-        sigma: float = 1.0,
-        degree: int = 3,
-        coef0: float = 1.0,
-        regularization: float = 0.5,
-        balance: float | str = "auto",
-        min_size: float = 0.1,
-        max_size: float | None = None,
-        mutation: str = "sweeps",
-        population: int | str = "auto",
-        offspring: int | str = "auto",
-        epsilon: float = 1e-9,
-        max_iter: int = 10_000,
-        init: str | ArrayLike = "random",
-        n_init: int | str = "auto",
-        scale: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        max_seconds: float | None = None,
-        callbacks: Callback | Sequence[Callback] | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.rank = rank
-        self.sigma = sigma
-        self.degree = degree
-        self.coef0 = coef0
-        self.regularization = regularization
-        self.balance = balance
-        self.min_size = min_size
-        self.max_size = max_size
-        self.mutation = mutation
-        self.population = population
-        self.offspring = offspring
-        self.epsilon = epsilon
-        self.max_iter = max_iter
-        self.init = init
-        self.n_init = n_init
-        self.scale = scale
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.max_seconds = max_seconds
-        self.callbacks = callbacks
+    kernel: str = parameter(
+        "rbf", Words(KERNELS), "exp(-|x - p|² / σ²), (x·p / σ² + coef0)^degree or x·p, of centred rows"
+    )
+    rank: int | str | None = parameter(
+        None,
+        at_least(2, "auto", None),
+        "rows, drawn at random, through which the kernel is seen (Nyström): FastEvoMMC, for any number of rows. "
+        '"auto" is a tenth of the rows up to 200, or a hundredth of them up to 1,000. None is the full kernel, up to '
+        "5,000 rows",
+    )
+    sigma: float = parameter(
+        1.0,
+        POSITIVE,
+        "σ in units of the length of the rows' range, (Σ_features (max - min)²)^½, about their largest distance. The "
+        "paper tries 1, 3 and 5",
+    )
+    regularization: float = parameter(
+        0.5, POSITIVE, "λ times the number of rows. The paper tries 1/2, 1/200 and 1/1000"
+    )
+    balance: float | str | None = parameter(
+        "auto",
+        Number('a number of at least 0 and below 1 (at 1, w = 0 costs nothing), or "auto",', 0.0, 1.0, words=("auto",)),
+        'most that the shares of two clusters may differ. "auto" is 0.03, and 0.4 for each split of more clusters',
+    )
+    mutation: str = parameter(
+        "sweeps",
+        Words(("sweeps", "paper")),
+        '"paper" is the published search, for comparison: random flips alone, from random labels',
+    )
+    population: int | str = parameter(
+        "auto",
+        at_least(1, "auto"),
+        'labellings that stay in each generation. "auto" is 1; for mutation="paper" with the full kernel 10',
+    )
+    offspring: int | str = parameter(
+        "auto",
+        at_least(0, "auto"),
+        'labellings that are tried in each generation. "auto" is 1; for mutation="paper" with the full kernel 10. '
+        "0: each start climbs once",
+    )
+    epsilon: float = parameter(1e-9, POSITIVE, "least fall of F that counts")
+    max_iter: int = parameter(
+        10_000,
+        AT_LEAST_1,
+        "most steps of a search: passes over the data, or climbs where one block holds all rows; in a tree, of each "
+        "split",
+    )
+    init: str | ArrayLike = parameter(
+        "random",
+        Words(("random", "k-means", "pca"), "labels"),
+        'where the search starts. "random" labels are smoothed: seen through 2, 4, 8 or 16 leading directions of the '
+        'kernel, in turn. "k-means" and "pca" are those of the kernel\'s features',
+    )
+    n_init: int | str = parameter(
+        "auto",
+        at_least(1, "auto"),
+        'number of starts; the lowest F wins. "auto" is 10 for "random" (3 for each split of more than two clusters), '
+        "else 1",
+    )
 
     @property
     def method(self) -> str:
@@ -161,23 +148,19 @@ class EvolutionaryMMC(BinaryClusterer):
 
     # ------------------------------------------------------------------------------------------------ features
 
-    @contextmanager
-    def _with_features(self, engine: Engine, geometry: Geometry, seed: int) -> Iterator[tuple[Engine, Geometry]]:
-        self._extent = extent(engine.dataset, engine.rows, geometry)
-        with super()._with_features(engine, geometry, seed) as found:
-            yield found
-
-    def _kernel_map(self, dataset: Rows, geometry: Geometry, seed: int, remember: Remember) -> Nystroem:
+    def make_kernel_map(self, context: FitContext) -> tuple[Nystroem, dict[str, Any]]:
         """Landmarks are rows drawn at random, or all of them."""
+        dataset, geometry = context.engine.dataset, context.geometry
+        reach = extent(dataset, context.engine.rows, geometry)
         eligible = np.arange(dataset.n_rows) if dataset.weight is None else np.flatnonzero(dataset.weight > 0)
-        count = self._rank(dataset, len(eligible))
+        count = self._choose_rank(dataset, len(eligible))
         wanted, free = 8 * (3 * count * dataset.n_features + 4 * count * count), free_memory()
         if free is not None and wanted > free:
             raise InputError(
                 f"a kernel seen through {count} rows of {dataset.name} needs about {wanted / 1e6:.0f} MB, and "
                 f"{free / 1e6:.0f} MB are free: choose a smaller rank (method fast-evommc)."
             )
-        width = float(self.sigma) * self._extent
+        width = float(self.sigma) * reach
         if not 1e-150 < width < 1e150:
             raise InputError(
                 f"sigma={self.sigma:g} makes the kernel {width:.3g} wide, whose square float64 cannot hold; "
@@ -188,22 +171,22 @@ class EvolutionaryMMC(BinaryClusterer):
         mean, inverse = geometry.mean, geometry.norm / geometry.unit
 
         def make() -> dict[str, Array]:
-            drawn = np.random.default_rng([seed, 6]).choice(len(eligible), count, replace=False, shuffle=False)
+            drawn = np.random.default_rng([context.seed, 6]).choice(len(eligible), count, replace=False, shuffle=False)
             rows = dataset.take(eligible[np.sort(drawn)])
             rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
             points = np.asarray((rows - mean) * inverse, np.float64)
             norms = (points**2).sum(axis=1)
             values = kernel.of(points @ points.T, norms, norms)
             if np.ptp(points, axis=0).any():
-                self._look_at(values, len(eligible))
-            return {"points": points, "root": self._root(values, len(eligible))}
+                self._check_kernel(values, len(eligible))
+            return {"points": points, "root": self._find_root(values, len(eligible))}
 
-        made = remember("landmarks", make)
+        made = context.remember("landmarks", make)
         directions = len(made["root"])
-        self._notes.update(kernel=self.kernel, gamma=gamma, extent=self._extent, rank=count, directions=directions)
-        return Nystroem(kernel, made["points"], mean, inverse, made["root"])
+        chosen = {"kernel": self.kernel, "gamma": gamma, "extent": reach, "rank": count, "directions": directions}
+        return Nystroem(kernel, made["points"], mean, inverse, made["root"]), chosen
 
-    def _rank(self, dataset: Rows, n: int) -> int:
+    def _choose_rank(self, dataset: Rows, n: int) -> int:
         """How many landmarks, of n rows that count."""
         if self.rank is None:
             if n > FULL:
@@ -220,7 +203,7 @@ class EvolutionaryMMC(BinaryClusterer):
             )
         return int(self.rank)
 
-    def _root(self, values: Array, n: int) -> Array:
+    def _find_root(self, values: Array, n: int) -> Array:
         """What makes features of kernel values at the landmarks, `Λ^-½ Vᵀ`, from the landmarks' own; n rows count.
 
         Directions that change no F by more than a millionth are left out: seen through r of n rows, their eigenvalues
@@ -233,7 +216,7 @@ class EvolutionaryMMC(BinaryClusterer):
         kept = np.flatnonzero(counts & (found > floor))
         return np.ascontiguousarray((vectors[:, kept] / np.sqrt(found[kept])).T)
 
-    def _look_at(self, values: Array, n: int) -> None:
+    def _check_kernel(self, values: Array, n: int) -> None:
         """Warn where the kernel sees no two of n rows as alike, or no two as different."""
         if self.kernel != "rbf":
             return
@@ -253,23 +236,23 @@ class EvolutionaryMMC(BinaryClusterer):
                 ClusteringWarning,
             )
 
-    def _over_features(self, engine: Engine, rows: Array | None, name: str) -> AbstractContextManager[Engine]:
-        assert self.map_ is not None
+    def enter_features(
+        self, engine: Engine, row_map: Map, rows: Array | None, name: str
+    ) -> AbstractContextManager[Engine]:
+        """An engine over the kernel's features."""
         if self.rank is None:  # the map is as large as its features: they are made once, rather than by each pass
-            return super()._over_features(engine, np.concatenate(list(engine.rows(maps.mapped, self.map_))), name)
-        return mapped(engine, self.map_, name, keep=self._keeps(engine.dataset))
-
-    def _keeps(self, dataset: Rows) -> bool:
-        assert self.map_ is not None
-        return dataset.n_rows * self.map_.n_values * 4 <= KEPT
+            return enter_rows(engine, np.concatenate(list(engine.rows(maps.mapped, row_map))), name)
+        return mapped(engine, row_map, name, keep=_fit_in_memory(engine.dataset.n_rows, row_map.n_values))
 
     # ------------------------------------------------------------------------------------------------ searching
 
-    def _two(self, engine: Engine, geometry: Geometry, seed: int, lowest: float, highest: float) -> Search:
-        dataset, total = engine.dataset, geometry.total
-        psi = Whitened(engine.run, engine.rows, total, float(self.regularization), self._keeps(dataset))
+    def _pose_split(self, context: FitContext, lowest: float, highest: float) -> Search:
+        engine, total, seed = context.engine, context.geometry.total, context.seed
+        dataset = engine.dataset
+        keep = _fit_in_memory(dataset.n_rows, dataset.n_features)
+        psi = Whitened(engine.run, engine.rows, total, float(self.regularization), keep)
         weight = np.ones(dataset.n_rows) if dataset.weight is None else dataset.weight
-        by_size, by_balance = min(1.0 - 2.0 * lowest, 2.0 * highest - 1.0), self._balance(dataset)
+        by_size, by_balance = min(1.0 - 2.0 * lowest, 2.0 * highest - 1.0), self._choose_balance(dataset)
         limit = max(total * min(by_size, by_balance), float(weight.max()))
         problem = Problem(
             n_features=dataset.n_features,
@@ -277,8 +260,8 @@ class EvolutionaryMMC(BinaryClusterer):
             total=total,
             limit=limit,
             epsilon=float(self.epsilon),
-            population=self._population(),
-            offspring=self._offspring(),
+            population=self._choose_count(self.population),
+            offspring=self._choose_count(self.offspring),
             seed=seed,
             together=len(dataset.bounds) == 2,
         )
@@ -291,30 +274,32 @@ class EvolutionaryMMC(BinaryClusterer):
             return Found(Hyperplanes(W, b, price), problem.fitness(p), math.inf, ended)
 
         if self.mutation == "paper":
-            return self._published(problem, psi, weight, found)
+            return self._pose_published(problem, psi, weight, found)
         solver = Evolution(problem, psi)
 
         def begin() -> Any:
-            many = self._starts() * problem.population if self._init in ("random", "k-means") else 1
-            each = starts.labellings(self._init, dataset, engine.run, geometry, 2, many, seed)
-            runs = [each[first :: self._starts()] for first in range(min(self._starts(), many))]
-            return solver.init(runs, random=self._init == "random")
+            n_init, init = self._choose_n_init(dataset.n_rows), self._start_name
+            many = n_init * problem.population if init in ("random", "k-means") else 1
+            each = starts.labellings(init, dataset, engine.run, context.geometry, 2, many, seed)
+            runs = [each[first::n_init] for first in range(min(n_init, many))]
+            return solver.init(runs, random=init == "random")
 
         return Search(
             solver, begin, lambda state, why: found(solver.best(state).p, "converged" if why == "done" else why)
         )
 
-    def _published(self, problem: Problem, psi: Whitened, weight: Array, found: Any) -> Search:
+    def _pose_published(self, problem: Problem, psi: Whitened, weight: Array, found: Any) -> Search:
         solver = Published(problem, psi.rows, weight)
         return Search(
             solver,
-            lambda: solver.init(self._starts()),
+            lambda: solver.init(self._choose_n_init(problem.n_rows)),
             lambda state, why: found(solver.best(state), "converged" if why == "done" else why),
         )
 
-    def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
+    def _search(self, context: FitContext) -> None:
+        engine = context.engine
         n, plain = engine.dataset.n_rows, engine.dataset.weight is None
-        if self.n_clusters == 2 and plain and n % 2 and not isinstance(self.balance, str) and self.balance * n < 1:
+        if self.n_clusters == 2 and plain and n % 2 and isinstance(self.balance, float | int) and self.balance * n < 1:
             warn(
                 f"balance={self.balance:g} asks for two clusters of one size, but {n} rows are an odd number: they may "
                 "differ by one row.",
@@ -325,52 +310,47 @@ class EvolutionaryMMC(BinaryClusterer):
                 f"mutation='paper' holds {n} rows of {engine.dataset.n_features} features in memory, more than "
                 f"{HELD // MIB} MiB; choose a smaller rank, or mutation='sweeps'."
             )
-        super()._search(engine, geometry, seed, began)
+        super()._search(context)
 
-    def _balance(self, dataset: Rows) -> float:
+    def _choose_balance(self, dataset: Rows) -> float:
         if not isinstance(self.balance, str):
+            assert self.balance is not None
             return float(self.balance)
         return BALANCE if self.n_clusters == 2 else LOOSE
 
-    def _starts(self) -> int:
-        tree = self._init == "random" and self.n_init == "auto" and self.n_clusters > 2
-        return 3 if tree else super()._starts()
+    def _choose_n_init(self, n_rows: int) -> int:
+        tree = self._start_name == "random" and self.n_init == "auto" and self.n_clusters > 2
+        return 3 if tree else super()._choose_n_init(n_rows)
 
-    def _population(self) -> int:
-        if not isinstance(self.population, str):
-            return int(self.population)
+    def _choose_count(self, asked: int | str) -> int:
+        """Size of the population, or number of offspring."""
+        if not isinstance(asked, str):
+            return int(asked)
         return 10 if self.mutation == "paper" and self.rank is None else 1
 
-    def _offspring(self) -> int:
-        if not isinstance(self.offspring, str):
-            return int(self.offspring)
-        return 10 if self.mutation == "paper" and self.rank is None else 1
-
-    def _chosen(self) -> dict[str, Any]:
+    def _list_choices(self) -> dict[str, Any]:
         return {
             "sigma": float(self.sigma),
             "regularization": float(self.regularization),
             "mutation": self.mutation,
-            "population": self._population(),
-            "offspring": self._offspring(),
+            "population": self._choose_count(self.population),
+            "offspring": self._choose_count(self.offspring),
         }
-
-    # ------------------------------------------------------------------------------------------------ parameters
 
     def check_parameters(self) -> None:
         """Refuse a parameter in one sentence."""
         super().check_parameters()
-        if self.rank is not None and not (isinstance(self.rank, str) and self.rank == "auto"):
-            number("rank", self.rank, 'None, "auto", or a whole number of at least 2', 2, np.inf, whole=True)
-        number("sigma", self.sigma, "a number above 0", ABOVE_0, np.inf)
-        number("regularization", self.regularization, "a number above 0", ABOVE_0, np.inf)
-        choice("mutation", self.mutation, MUTATIONS)
-        for name, least in (("population", 1), ("offspring", int(self.mutation == "paper"))):
-            value = getattr(self, name)
-            if not (isinstance(value, str) and value == "auto"):
-                number(name, value, f'a whole number of at least {least}, or "auto",', least, np.inf, whole=True)
-        if self.mutation == "paper" and self._init != "random":
+        if self.mutation != "paper":
+            return
+        if self.offspring != "auto":
+            at_least(1, "auto").check("offspring", self.offspring)
+        if self._start_name != "random":
             raise InputError(
-                f"init is {self._init!r}, but mutation='paper' starts from random labels; choose init='random', or "
-                "mutation='sweeps'."
+                f"init is {self._start_name!r}, but mutation='paper' starts from random labels; choose init='random', "
+                "or mutation='sweeps'."
             )
+
+
+def _fit_in_memory(n_rows: int, n_values: int) -> bool:
+    """Whether the features of all rows are small enough to be kept between passes."""
+    return n_rows * n_values * 4 <= KEPT

@@ -1,71 +1,55 @@
-"""What all searches share: parameters, rows opened and measured, features made, a solver driven, labels settled."""
+"""What all searches share: `fit`, choices that depend on the data, labels of the training rows, warnings."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
+from sklearn.utils.validation import validate_data
 
 from dmmc.data.blocks import Block
 from dmmc.data.dataset import Rows
-from dmmc.engine import Engine
+from dmmc.data.open import open_dataset
+from dmmc.engine import Engine, Local
 from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError, warn
-from dmmc.estimators import parameters
-from dmmc.estimators.featured import Featured
-from dmmc.estimators.parameters import ABOVE_0, choice, number
-from dmmc.machine import count_threads
+from dmmc.estimators import feature_space, parameters
+from dmmc.estimators.base import FittedClusterer
+from dmmc.estimators.checks import attach_labels, attach_weights, draw_seed
+from dmmc.estimators.context import FitContext, use_one_blas_thread
+from dmmc.estimators.parameters import SearchParameters, Words, list_parameters
+from dmmc.features import nystroem
+from dmmc.features.maps import Map
+from dmmc.features.nystroem import Nystroem
 from dmmc.model import passes
-from dmmc.model.geometry import Geometry, measure
+from dmmc.model.geometry import measure
 from dmmc.model.passes import Hyperplanes, Tree
+from dmmc.pairs.io import Links
 from dmmc.solvers import starts
-from dmmc.solvers.driver import Callback, drive
+from dmmc.solvers.driver import Callback, Keeper
 
 Array = NDArray[Any]
 
-MAX_CLUSTERS = 100
-INITS = ("k-means", "graph", "pca", "random")
 BALANCE = 0.03
+"""`balance="auto"`."""
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Driver linear algebra on one thread: the same bits whatever the machine does."""
-    with threadpool_limits(1, user_api="blas"):
-        yield
-
-
-class MarginClusterer(Featured):
-    """An estimator that searches: a subclass says how (`_search`), what it is called, and checks its own parameters.
-
-    Its constructor takes at least `n_clusters, balance, min_size, max_size, epsilon, max_iter, init, n_init, scale,
-    features, n_neighbors, random_state, n_jobs, max_seconds, callbacks`.
-    """
-
-    inits: ClassVar[Sequence[str]] = INITS
-    balance: float | str
-    min_size: float
-    max_size: float | None
-    epsilon: float
-    max_iter: int
-    n_init: int | str
-    scale: str
-    random_state: Any
-    max_seconds: float | None
-    callbacks: Callback | Sequence[Callback] | None
+@dataclass(eq=False, repr=False)
+class MarginClusterer(SearchParameters, FittedClusterer):
+    """An estimator that searches: a subclass has its own parameters, says how to search (`_search`) and its name."""
 
     @property
     def method(self) -> str:
         """What `dmmc.fit` calls it."""
         raise NotImplementedError
 
-    def _search(self, engine: Engine, geometry: Geometry, seed: int, began: float) -> None:
-        """Find the hyperplanes over the engine's rows, and set what a fit sets (`_found`, `_settle`)."""
+    def _search(self, context: FitContext) -> None:
+        """Find the hyperplanes over the context's rows, and set what a fit sets (`_set_result`, `_set_hyperplanes`)."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------------ fitting
@@ -82,93 +66,134 @@ class MarginClusterer(Featured):
         sample_weight : how much each row counts
         component : path inside the store, for a zarr store
         """
-        began = time.perf_counter()
+        return self._fit_source(X, sample_weight, component)
+
+    def _fit_source(
+        self, source: Any, sample_weight: ArrayLike | None, component: str | None, links: Links | None = None
+    ) -> Self:
+        """Check the parameters, open the source and find its clusters, on threads of this process."""
         self.check_parameters()
-        seed = parameters.seed_of(self.random_state)
-        dataset = parameters.labelled(self._open(X, component, sample_weight), self.init, self.n_clusters, self.inits)
+        dataset = open_dataset(source, component, self.n_jobs)
+        if hasattr(source, "columns"):
+            validate_data(self, source, skip_check_array=True)
+        with Local(dataset, self.n_jobs) as engine:
+            return self.fit_on(engine, sample_weight=sample_weight, links=links)
+
+    def fit_on(
+        self,
+        engine: Engine,
+        *,
+        sample_weight: ArrayLike | None = None,
+        links: Links | None = None,
+        listener: Callback | None = None,
+        keeper: Keeper | None = None,
+    ) -> Self:
+        """Find the clusters of an engine's rows, with parameters that have been checked.
+
+        Parameters
+        ----------
+        engine : has the rows; whoever made it closes it
+        sample_weight : how much each row counts
+        links : pairs of rows that must or cannot be together, where the method takes them
+        listener : hears when a phase begins, and each line of the history
+        keeper : saves the search, and goes on with a saved one
+        """
+        began = time.perf_counter()
+        seed = draw_seed(self.random_state)
+        dataset = attach_weights(engine.dataset, sample_weight)
+        if dataset.n_rows < self.n_clusters:
+            raise InputError(
+                f"{dataset.name} has {dataset.n_rows} sample(s), fewer than n_clusters={self.n_clusters}; "
+                "at least one row a cluster is wanted."
+            )
+        self._set_columns(dataset)
+        engine.use(attach_labels(dataset, self.init, self.n_clusters, self._start_names()))
         if self.n_clusters == 1:
-            self._do_not_search(dataset, seed)
+            self._put_all_in_one_cluster(engine, seed)
             return self
-        with one_blas_thread(), self._working(dataset) as engine:
-            self._phase("measure")
+        with use_one_blas_thread():
+            if listener is not None:
+                listener({"phase": "measure"})
             geometry, limited = measure(engine.dataset, engine.rows, self.scale)
             if limited is not engine.dataset:
                 engine.use(limited)
-            with self._with_features(engine, geometry, seed) as (embedded, its_geometry):
-                self._search(embedded, its_geometry, seed, began)
+            callbacks = self.callbacks if isinstance(self.callbacks, Sequence) else (self.callbacks,)
+            context = FitContext(
+                engine,
+                geometry,
+                seed,
+                began,
+                self.max_seconds,
+                listener,
+                keeper,
+                tuple(callback for callback in callbacks if callback is not None),
+                links,
+                geometry.standardised,
+            )
+            with feature_space.make_features(self, context) as inner:
+                self.map_, self.merge_tree_ = inner.row_map, inner.merge_tree
+                self._search(inner)
         return self
 
-    def _do_not_search(self, dataset: Rows, seed: int) -> None:
+    def _set_columns(self, dataset: Rows) -> None:
+        """Set `n_features_in_` and, where columns have names, `feature_names_in_`."""
+        self.n_features_in_ = dataset.n_features
+        if dataset.feature_names is not None:
+            self.feature_names_in_ = np.array(dataset.feature_names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _put_all_in_one_cluster(self, engine: Engine, seed: int) -> None:
         """One cluster is every row; scikit-learn asks its clusterers to take it."""
+        dataset = engine.dataset
         self.coef_, self.intercept_ = np.zeros((1, dataset.n_features)), np.array([-1.0])
         self.map_ = self.merge_tree_ = self.tree_ = None
-        self.labels_ = np.concatenate([np.zeros(len(f), np.int32) for f in self._decisions(dataset, None)])
+        self.labels_ = np.concatenate([np.zeros(len(f), np.int32) for f in self._score_blocks(dataset, None)])
         self.objective_, self.gap_, self.n_iter_, self.history_ = 0.0, 0.0, 0, []
         self.choices_ = {"method": self.method, "random_state": seed, "ended": "converged"}
         warn("n_clusters is 1, so all rows are in one cluster and nothing was searched.", ClusteringWarning)
 
-    def _driven(
-        self, solver: Any, begin: Callable[[], Any], geometry: Geometry, began: float
-    ) -> tuple[Any, list[dict[str, Any]], str]:
-        """Drive a solver from where an earlier run of the same fit stopped, or from where it begins.
+    def make_kernel_map(self, context: FitContext) -> tuple[Nystroem, dict[str, Any]]:
+        """The map of rows to features of a kernel, and what was chosen for it."""
+        raise NotImplementedError
 
-        Parameters
-        ----------
-        solver : has `types`, `find_misfit`, `step`, `done` and `report`
-        begin : makes the first state; a phase of its own
-        geometry : of the rows
-        began : when the fit did
-        """
-        found = (
-            None if self._keeper is None else self._keeper.found(geometry.fingerprint, solver.types, solver.find_misfit)
-        )
-        if found is None:
-            self._phase("start")
-            found = begin(), []
-        self._phase("search")
-        return drive(
-            solver,
-            found[0],
-            max_iter=self.most_passes,
-            max_seconds=None if self.max_seconds is None else self.max_seconds - (time.perf_counter() - began),
-            callbacks=self._callbacks(),
-            history=found[1],
-            keeper=self._keeper,
-        )
+    def enter_features(
+        self, engine: Engine, row_map: Map, rows: Array | None, name: str
+    ) -> AbstractContextManager[Engine]:
+        """An engine over the features of the engine's rows."""
+        return feature_space.enter_features(engine, row_map, rows, name)
 
-    def _found(
+    # ------------------------------------------------------------------------------------------- what was found
+
+    def _set_result(
         self,
-        geometry: Geometry,
-        seed: int,
+        context: FitContext,
         history: list[dict[str, Any]],
         objective: float,
         gap: float,
-        why: str,
+        ended: str,
         **choices: Any,
     ) -> None:
-        """Set what a search has found and chosen, but for the hyperplanes (`_settle`)."""
+        """Set what a search has found and chosen, but for the hyperplanes."""
         self.objective_, self.gap_, self.n_iter_, self.history_ = objective, gap, len(history), history
         self.choices_ = {
             "method": self.method,
             **choices,
             "features": self.features,
-            **self._notes,
-            "standardised": self._standardised,
-            "random_state": seed,
-            "fingerprint": geometry.fingerprint,
-            "ended": why,
+            **context.notes,
+            "standardised": context.standardised,
+            "random_state": context.seed,
+            "fingerprint": context.geometry.fingerprint,
+            "ended": ended,
         }
 
-    @property
-    def most_passes(self) -> int:
-        """Passes that a search makes at most."""
-        return int(self.max_iter)
-
-    def _settle(self, planes: Hyperplanes | Tree, engine: Engine) -> None:
-        """Fold prices into the biases, number the clusters by size, and label the training rows by `predict`'s rule."""
-        found = list(engine.rows(_labels_and_ties, planes))
+    def _set_hyperplanes(self, planes: Hyperplanes | Tree, context: FitContext) -> None:
+        """Set the hyperplanes, clusters numbered by size, prices in the biases; label the rows by `predict`'s rule."""
+        context.tell_phase("label")
+        engine = context.engine
+        found = list(engine.rows(_label_block, planes))
         labels = np.concatenate([block for block, _ in found])
-        order = by_size(labels, max(planes.n_scores, 2))
+        order = order_by_size(labels, max(planes.n_scores, 2))
         self.tree_ = None
         if isinstance(planes, Tree):
             number = np.argsort(order)  # of each leaf
@@ -185,95 +210,79 @@ class MarginClusterer(Featured):
             self.coef_, self.intercept_ = planes.W[order], bias[order]
         if any(ties for _, ties in found):
             # a tie goes to the lowest number, so new numbers may give the row to another cluster
-            found = list(engine.rows(_labels_and_ties, self.hyperplanes()))
+            found = list(engine.rows(_label_block, self.hyperplanes()))
             self.labels_ = np.concatenate([block for block, _ in found]).astype(np.int32)
         else:
             self.labels_ = np.argsort(order).astype(np.int32)[labels]
 
-    # ------------------------------------------------------------------------------------------------ parameters
+    # ------------------------------------------------------------------------------------ choices of this fit
 
     @property
-    def _init(self) -> str:
+    def max_passes(self) -> int:
+        """Passes that a search makes at most."""
+        return int(self.max_iter)
+
+    def check_parameters(self) -> None:
+        """Refuse a parameter in one sentence."""
+        parameters.check_parameters(self)
+
+    def _start_names(self) -> str:
+        """Names that `init` may be, for messages."""
+        (start,) = (p.range for p in list_parameters(self) if p.name == "init")
+        assert isinstance(start, Words)
+        return ", ".join(map(repr, start.words))
+
+    @property
+    def _start_name(self) -> str:
         """Name of the start; given labels are "labels"."""
         return self.init if isinstance(self.init, str) else "labels"
 
-    def _balance(self, dataset: Rows) -> float:
+    def _choose_balance(self, dataset: Rows) -> float:
         """0.03; more where a graph start has found two clusters of uneven size, lest the search makes them even."""
         if not isinstance(self.balance, str):
+            assert self.balance is not None
             return float(self.balance)
         given = dataset.given
-        if self.n_clusters != 2 or given is None or self._init != "graph":
+        if self.n_clusters != 2 or given is None or self._start_name != "graph":
             return BALANCE
         share = float(np.average(given, weights=dataset.weight))
         return min(BALANCE + abs(2.0 * share - 1.0), 0.9)
 
-    def _bounds(self, n: int) -> tuple[float, float]:
-        """Least and largest share of a cluster, in whole rows: at least one where there is a bound."""
+    def _choose_bounds(self, n: int) -> tuple[float, float]:
+        """Least and largest share of a cluster, in whole rows of n: at least one where there is a bound."""
         each = n / self.n_clusters
         lowest = max(1, math.floor(self.min_size * each + 1e-9)) / n if self.min_size > 0 else 0.0
         return lowest, 1.0 if self.max_size is None else min(1.0, math.ceil(self.max_size * each - 1e-9) / n)
 
-    def _starts(self) -> int:
-        """Restarts."""
-        if self._init in ("labels", "graph", "pca"):
+    def _choose_n_init(self, n_rows: int) -> int:
+        """Number of starts."""
+        if self._start_name in ("labels", "graph", "pca"):
             return 1  # there is only one such start
         if not isinstance(self.n_init, str):
             return int(self.n_init)
-        return 10 if self._init == "random" else 1
+        return 10 if self._start_name == "random" else 1
 
-    def _labellings(
-        self, engine: Engine, geometry: Geometry, seed: int, init: str | None = None
+    def _make_starts(
+        self, context: FitContext, n_labels: int | None = None, init: str | None = None
     ) -> list[passes.Labelling]:
-        """Labels to start from, one labelling a restart; `init` where it is another one than was asked for."""
-        init = init or ("labels" if self._init == "graph" else self._init)
-        k, dataset = self._n_labels, engine.dataset
-        return starts.labellings(init, dataset, engine.run, geometry, k, self._starts(), seed)
+        """Labels to start from, one labelling a restart.
 
-    @property
-    def _n_labels(self) -> int:
-        """Labels of a start."""
-        return int(self.n_clusters)
+        Parameters
+        ----------
+        n_labels : how many different ones; n_clusters by default
+        init : another start than was asked for
+        """
+        init = init or ("labels" if self._start_name == "graph" else self._start_name)
+        engine, count = context.engine, self._choose_n_init(context.engine.dataset.n_rows)
+        k = n_labels or int(self.n_clusters)
+        return starts.labellings(init, engine.dataset, engine.run, context.geometry, k, count, context.seed)
 
-    def _callbacks(self) -> Sequence[Callback]:
-        heard = () if self._listener is None else (self._listener,)
-        if self.callbacks is None:
-            return heard
-        return (*heard, self.callbacks) if callable(self.callbacks) else (*heard, *self.callbacks)
+    # ---------------------------------------------------------------------------------------------- warnings
 
-    def check_parameters(self) -> None:
-        """Refuse a parameter in one sentence."""
-        clusters = f"a whole number of clusters, 2 to {MAX_CLUSTERS},"
-        number("n_clusters", self.n_clusters, clusters, 1, MAX_CLUSTERS + 1, whole=True)
-        self._check_balance()
-        number("min_size", self.min_size, "a fraction of n / n_clusters from 0 to 1", 0.0, np.nextafter(1.0, 2.0))
-        if self.max_size is not None:
-            number("max_size", self.max_size, "None, or a multiple of n / n_clusters of at least 1,", 1.0, np.inf)
-        number("epsilon", self.epsilon, "a number above 0", ABOVE_0, np.inf)
-        number("max_iter", self.max_iter, "a whole number of at least 1", 1, np.inf, whole=True)
-        if isinstance(self.init, str):
-            choice("init", self.init, self.inits)
-        if not (isinstance(self.n_init, str) and self.n_init == "auto"):
-            number("n_init", self.n_init, 'a whole number of at least 1, or "auto",', 1, np.inf, whole=True)
-        choice("scale", self.scale, ("auto", "standard", "none"))
-        self._check_feature_parameters()
-        count_threads(self.n_jobs)
-        if self.max_seconds is not None:
-            number("max_seconds", self.max_seconds, "None, or a number of seconds above 0,", ABOVE_0, np.inf)
-        several = self.callbacks if isinstance(self.callbacks, Sequence) else (self.callbacks,)
-        if self.callbacks is not None and not all(callable(callback) for callback in several):
-            raise InputError(f"callbacks is {self.callbacks!r}; a callable or a sequence of callables is wanted.")
-
-    def _check_balance(self) -> None:
-        if not (isinstance(self.balance, str) and self.balance == "auto"):
-            below = 'a number of at least 0 and below 1 (at 1, w = 0 costs nothing), or "auto",'
-            number("balance", self.balance, below, 0.0, 1.0)
-
-    # ---------------------------------------------------------------------------------------------- what to say
-
-    def _tell_of_end(self, why: str) -> None:
+    def _warn_of_early_end(self, ended: str) -> None:
         """Warn where a search was stopped before its end."""
-        if why not in ("converged", "count bound"):
-            by = "the search stalled" if why == "stalled" else f"stopped by {why}={getattr(self, why)}"
+        if ended not in ("converged", "count bound"):
+            by = "the search stalled" if ended == "stalled" else f"stopped by {ended}={getattr(self, ended)}"
             gap = f" with a gap of {self.gap_:.3g}" if np.isfinite(self.gap_) else ""
             warn(
                 f"{by} after {self.n_iter_} pass(es){gap} at objective {self.objective_:.4g}; "
@@ -281,35 +290,46 @@ class MarginClusterer(Featured):
                 ConvergenceWarning,
             )
 
-    def _tell_of_bound(self, why: str, folded: bool) -> None:
+    def _warn_of_bound(self, ended: str, priced: bool) -> None:
         """Warn where a count bound is active."""
-        if folded or why == "count bound":
-            then = "the search ended there" if why == "count bound" else "the search went on within it"
-            more = ", and its price is folded into the biases" if folded else ""
+        if priced or ended == "count bound":
+            then = "the search ended there" if ended == "count bound" else "the search went on within it"
+            more = ", and its price is folded into the biases" if priced else ""
             warn(
                 f"a count bound (min_size={self.min_size}, max_size={self.max_size}) is active: cluster sizes "
-                f"{self._counts().tolist()}; {then}{more}.",
+                f"{self._count_rows().tolist()}; {then}{more}.",
                 ClusteringWarning,
             )
 
-    def _tell_of_empty(self) -> None:
+    def _warn_of_empty_clusters(self) -> None:
         """Warn where a cluster has no rows."""
-        k, present = self.n_clusters, np.count_nonzero(self._counts())
+        k, present = self.n_clusters, np.count_nonzero(self._count_rows())
         if present < k:
             warn(f"only {present} of {k} clusters have rows; are there {k} distinct groups of rows?", ClusteringWarning)
 
-    def _counts(self) -> Array:
+    def _count_rows(self) -> Array:
         return np.bincount(self.labels_, minlength=self.n_clusters)
 
 
-def _labels_and_ties(block: Block, planes: Hyperplanes | Tree) -> tuple[Array, int]:
+@dataclass(eq=False, repr=False, kw_only=True)
+class FeaturedClusterer(parameters.FeatureParameters, MarginClusterer):
+    """An estimator whose hyperplanes are between rows as they are, or between features of them."""
+
+    def make_kernel_map(self, context: FitContext) -> tuple[Nystroem, dict[str, Any]]:
+        """The map of rows to features of a kernel by landmarks, and what was chosen for it."""
+        count, degree = int(self.n_components), int(self.degree)
+        ask = nystroem.Ask(self.kernel, self.gamma, degree, self.coef0, count, self.landmarks, context.seed)
+        return feature_space.make_kernel_map(context, ask)
+
+
+def _label_block(block: Block, planes: Hyperplanes | Tree) -> tuple[Array, int]:
     """Labels of a block, and how many rows have two equal largest scores."""
     f = passes.scores(block, planes)
     top = np.partition(f, -2, axis=1)[:, -2:] if f.shape[1] > 1 else np.hstack([f, np.zeros_like(f)])
     return passes.largest(f), int(np.count_nonzero(top[:, 0] == top[:, 1]))
 
 
-def by_size(labels: Array, k: int) -> Array:
+def order_by_size(labels: Array, k: int) -> Array:
     """Labels from the largest cluster to the smallest; of equal ones, the one whose first row comes first."""
     counts = np.bincount(labels, minlength=k)
     first = np.full(k, len(labels))

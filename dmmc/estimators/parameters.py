@@ -1,89 +1,266 @@
-"""Parameters and what comes with the rows, checked: one sentence says what was given and what is wanted."""
+"""Parameters of estimators: each is written once, with its default, its range and one line of meaning.
+
+An estimator is a dataclass whose fields are made by `parameter`. The constructor, the checks of `fit`, the docstring,
+`dmmc methods --parameters METHOD`, `dmmc fit --help` and docs/parameters.md come from these fields.
+"""
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Sequence
-from typing import Any
+import dataclasses
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
+from numpy.typing import ArrayLike
 
-from dmmc.data.dataset import Rows
 from dmmc.errors import InputError
+from dmmc.estimators.checks import check_number
+from dmmc.features.build import FEATURES
+from dmmc.features.nystroem import KERNELS, LANDMARKS, MOST
+from dmmc.machine import count_threads
+from dmmc.model.losses import LOSSES, resolve_loss
+from dmmc.solvers.driver import Callback
 
-Array = NDArray[Any]
+MAX_CLUSTERS = 100
+MOST_USED = ("C", "features", "init", "n_init", "scale")
+"""Parameters that `dmmc fit --help` names."""
 
+
+# ---------------------------------------------------------------------------------------------------------- ranges
+
+
+class Number(NamedTuple):
+    """A finite number from `low` up to but not including `high`, or one of `words`."""
+
+    wanted: str
+    low: float = -np.inf
+    high: float = np.inf
+    whole: bool = False
+    words: tuple[str | None, ...] = ()
+
+    def check(self, name: str, value: object) -> None:
+        """Refuse any other value."""
+        if not any(value is word or (isinstance(value, str) and value == word) for word in self.words):
+            check_number(name, value, self.wanted, self.low, self.high, whole=self.whole)
+
+    def __str__(self) -> str:
+        return self.wanted.rstrip(",")
+
+
+class Words(NamedTuple):
+    """One of a few words; `others` says what else may be given, which is checked where it is used."""
+
+    words: tuple[str, ...]
+    others: str = ""
+
+    def check(self, name: str, value: object) -> None:
+        """Refuse any other word."""
+        if self.others and not isinstance(value, str):
+            return
+        if not (isinstance(value, str) and value in self.words):
+            raise InputError(f"{name} is {value!r}; choose one of {', '.join(map(repr, self.words))}{self._or()}.")
+
+    def _or(self) -> str:
+        return f", or {self.others}" if self.others else ""
+
+    def __str__(self) -> str:
+        return ", ".join(f'"{word}"' for word in self.words) + self._or()
+
+
+class Checked(NamedTuple):
+    """Whatever `examine` does not refuse."""
+
+    wanted: str
+    examine: Callable[[Any], object]
+
+    def check(self, name: str, value: object) -> None:
+        """Refuse what is not wanted."""
+        self.examine(value)
+
+    def __str__(self) -> str:
+        return self.wanted
+
+
+Range = Number | Words | Checked
 ABOVE_0 = float(np.nextafter(0.0, 1.0))
+POSITIVE = Number("a number above 0", ABOVE_0)
+POSITIVE_OR_AUTO = Number('a number above 0, or "auto",', ABOVE_0, words=("auto",))
+AT_LEAST_1 = Number("a whole number of at least 1", 1, whole=True)
 
 
-def choice(name: str, value: object, allowed: Sequence[str]) -> None:
-    """Refuse a word that is not among the allowed ones."""
-    if not (isinstance(value, str) and value in allowed):
-        raise InputError(f"{name} is {value!r}; choose one of {', '.join(repr(word) for word in allowed)}.")
+def at_least(least: int, *words: str | None) -> Number:
+    """A whole number of at least `least`, or one of the words."""
+    more = "".join(f", or {word if word is None else repr(word)}" for word in words).replace("'", '"')
+    return Number(f"a whole number of at least {least}{more}" + "," * bool(words), least, whole=True, words=words)
 
 
-def number(name: str, value: object, wanted: str, low: float, high: float, *, whole: bool = False) -> None:
-    """Refuse anything but a finite number in [low, high)."""
-    kind = numbers.Integral if whole else numbers.Real
-    good = isinstance(value, kind) and not isinstance(value, bool)
-    if not (good and low <= float(value) < high):  # type: ignore[arg-type]
-        raise InputError(f"{name} is {value!r}; {wanted} is wanted.")
+def check_callbacks(callbacks: Any) -> None:
+    """Refuse anything but None, a callable or a sequence of callables."""
+    several = callbacks if isinstance(callbacks, Sequence) else (callbacks,)
+    if callbacks is not None and not all(callable(callback) for callback in several):
+        raise InputError(f"callbacks is {callbacks!r}; a callable or a sequence of callables is wanted.")
 
 
-def seed_of(random_state: Any) -> int:
-    """The seed of a fit, drawn once: an int is itself."""
-    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
-        return int(random_state)
-    if random_state is None or isinstance(random_state, np.random.RandomState):
-        return int(check_random_state(random_state).randint(2**31 - 1))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31 - 1))
-    raise InputError(
-        f"random_state is {random_state!r}; a whole number of at least 0, None, or a generator of numpy's is wanted."
+LOSS = Checked(", ".join(f'"{name}"' for name in LOSSES) + ", or a loss object", resolve_loss)
+
+
+# ------------------------------------------------------------------------------------------------------ the table
+
+
+def parameter(default: Any, range_: Range, meaning: str) -> Any:
+    """A field of an estimator: a parameter with its default, what it may be, and what it means."""
+    return dataclasses.field(default=default, metadata={"range": range_, "meaning": meaning})
+
+
+class Parameter(NamedTuple):
+    """One line of the table of an estimator's parameters."""
+
+    name: str
+    default: Any
+    range: Range
+    meaning: str
+
+
+def list_parameters(estimator: Any) -> list[Parameter]:
+    """The parameters of an estimator or of its class, in the order of its constructor."""
+    fields = [field for field in dataclasses.fields(estimator) if "meaning" in field.metadata]
+    return [Parameter(f.name, f.default, f.metadata["range"], f.metadata["meaning"]) for f in fields]
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse the first parameter that is out of its range, in one sentence."""
+    for name, _, range_, _ in list_parameters(estimator):
+        range_.check(name, getattr(estimator, name))
+
+
+def show_default(value: Any) -> str:
+    """A default as Python writes it, with double quotes."""
+    return f'"{value}"' if isinstance(value, str) else f"{value!r}"
+
+
+Class = TypeVar("Class", bound=type)
+
+
+def document(cls: Class) -> Class:
+    """Put the table of parameters into a class's docstring, in the place of "[parameters]" (numpydoc)."""
+    lines = []
+    for name, default, range_, meaning in list_parameters(cls):
+        lines.append(f"{name} : {range_}; default {show_default(default)}")
+        lines += textwrap.wrap(meaning, 112, initial_indent="    ", subsequent_indent="    ")
+    text = textwrap.indent("\n".join(lines), "    ").lstrip()
+    cls.__doc__ = (cls.__doc__ or "").replace("[parameters]", f"Parameters\n    ----------\n    {text}")
+    return cls
+
+
+# ------------------------------------------------------------------------------------------------- common families
+
+
+@dataclass(eq=False, repr=False)
+class SearchParameters:
+    """Parameters of every estimator."""
+
+    n_clusters: int = parameter(
+        2,
+        Number(f"a whole number of clusters, 2 to {MAX_CLUSTERS},", 1, MAX_CLUSTERS + 1, whole=True),
+        "how many clusters",
+    )
+    _: KW_ONLY
+    balance: float | str | None = parameter(
+        "auto",
+        Number('a number of at least 0 and below 1 (at 1, w = 0 costs nothing), or "auto",', 0.0, 1.0, words=("auto",)),
+        "most that the mean decision value may be away from 0 (more than two clusters: that two biases may differ). "
+        '"auto" is 0.03; for two clusters from a graph start it is more, by the difference of their shares',
+    )
+    min_size: float = parameter(
+        0.1,
+        Number("a fraction of n / n_clusters from 0 to 1", 0.0, np.nextafter(1.0, 2.0)),
+        "least weight of a cluster, as a fraction of n / n_clusters: a guard against collapse, not a prior. 0 is none. "
+        "A bound that is active at the end is a warning",
+    )
+    max_size: float | None = parameter(
+        None,
+        Number("None, or a multiple of n / n_clusters of at least 1,", 1.0, words=(None,)),
+        "largest weight of a cluster, as a multiple of n / n_clusters; None is no bound",
+    )
+    epsilon: float = parameter(0.01, POSITIVE, "gap at which a convex problem counts as solved, in units of C")
+    max_iter: int = parameter(1000, AT_LEAST_1, "most passes over the data")
+    init: str | ArrayLike = parameter(
+        "k-means",
+        Words(("k-means", "graph", "pca", "random"), "labels"),
+        'where the search starts; "graph" merges many small groups along the graph of nearest neighbours',
+    )
+    n_init: int | str = parameter(
+        "auto",
+        at_least(1, "auto"),
+        "number of starts; they share each read of the data, and the lowest objective wins. "
+        '"auto" is 1, and 10 for random starts',
+    )
+    scale: str = parameter(
+        "auto",
+        Words(("auto", "standard", "none")),
+        'whether to put all columns on one scale; "auto" does where their scales differ widely',
+    )
+    random_state: Any = parameter(
+        None,
+        Checked("a whole number of at least 0, None, or a generator of numpy's", lambda value: None),
+        "the seed: one seed gives one answer. None draws one and notes it; `dmmc.fit` and the command line take 0",
+    )
+    n_jobs: int | None = parameter(
+        None,
+        Checked("a positive number of threads, or None for all cores", count_threads),
+        "threads; the result does not depend on them",
+    )
+    max_seconds: float | None = parameter(
+        None,
+        Number("None, or a number of seconds above 0,", ABOVE_0, words=(None,)),
+        "stop after this time, with the best so far",
+    )
+    callbacks: Callback | Sequence[Callback] | None = parameter(
+        None,
+        Checked("None, a callable or a sequence of callables", check_callbacks),
+        "called with each line of the history as it is made",
     )
 
 
-def weighted(dataset: Rows, sample_weight: ArrayLike | None) -> Rows:
-    """The rows with their weights; one number is the weight of each."""
-    if sample_weight is None:
-        return dataset
-    try:
-        given = np.asarray(sample_weight)
-        weight = None if given.dtype.kind == "c" else given.astype(np.float64)
-    except (TypeError, ValueError):
-        weight = None
-    if weight is None:
-        raise InputError(f"sample_weight is not made of numbers; one for each of {dataset.n_rows} rows is wanted.")
-    if weight.ndim == 0:
-        weight = np.full(dataset.n_rows, float(weight))
-    if weight.shape != (dataset.n_rows,):
-        raise InputError(
-            f"sample_weight has shape {weight.shape}; one weight for each of the {dataset.n_rows} rows is wanted."
-        )
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if len(bad):
-        raise InputError(f"sample_weight[{bad[0]}] is {weight[bad[0]]}; finite weights of at least 0 are wanted.")
-    if not weight.any():
-        raise InputError("sample_weight is zero for every row; a weight above 0 is wanted for some of them.")
-    return dataset.with_columns(weight=weight)
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelParameters:
+    """Parameters of a polynomial kernel and the kernel's name."""
+
+    kernel: str = parameter(
+        "rbf",
+        Words(KERNELS),
+        "exp(-gamma |x - p|²), (gamma x·p + coef0)^degree or x·p, of rows that are centred (or standardised)",
+    )
+    degree: int = parameter(
+        3, Number(f"a whole number from 1 to {MOST}", 1, MOST + 1, whole=True), "of a polynomial kernel"
+    )
+    coef0: float = parameter(1.0, Number("a number of at least 0", 0.0), "of a polynomial kernel")
 
 
-def labelled(dataset: Rows, init: str | ArrayLike, n_clusters: int, inits: Sequence[str]) -> Rows:
-    """The rows with the labels that `init` gives, if it does."""
-    if isinstance(init, str):
-        return dataset
-    wanted = f"one of {', '.join(map(repr, inits))} or {dataset.n_rows} whole-number labels"
-    try:
-        labels = np.asarray(init)
-    except ValueError as error:
-        raise InputError(f"init is a {type(init).__name__} that is no array; {wanted} are wanted.") from error
-    if labels.shape != (dataset.n_rows,) or labels.dtype.kind not in "iub":
-        raise InputError(f"init is an array of shape {labels.shape} and dtype {labels.dtype}; {wanted} are wanted.")
-    bad = np.flatnonzero((labels < 0) | (labels >= n_clusters))
-    if len(bad):
-        raise InputError(f"init[{bad[0]}] is {labels[bad[0]]}; labels from 0 to {n_clusters - 1} are wanted.")
-    if n_clusters > 1 and (labels == labels[0]).all():
-        raise InputError(f"init gives every row the label {labels[0]}; at least two labels are wanted.")
-    return dataset.with_columns(given=labels)
+@dataclass(eq=False, repr=False, kw_only=True)
+class FeatureParameters(KernelParameters):
+    """Parameters of estimators whose hyperplanes may be between features of the rows."""
+
+    features: str = parameter(
+        "raw",
+        Words(FEATURES),
+        'what the hyperplanes are in: "raw" columns; "nystroem": a kernel by its values at a few landmarks; "lsa": 100 '
+        'latent semantic axes, rows of norm 1 (for text); "spectral", "smooth" or "umap" (extra manifold): features '
+        "of the graph of nearest neighbours, which follow curved clusters. New rows get the features of the fitted "
+        "rows nearest to them",
+    )
+    n_neighbors: int = parameter(
+        10, Number("a whole number from 2 to 200", 2, 201, whole=True), "neighbours of a row in that graph"
+    )
+    n_components: int = parameter(200, AT_LEAST_1, 'how many landmarks, with features="nystroem"')
+    gamma: float | str = parameter(
+        "auto",
+        POSITIVE_OR_AUTO,
+        'of the kernel. "auto" is 1 / (5 h²) for "rbf", with h the spacing of k-means centres, and 1 / mean |x|² for '
+        '"polynomial"',
+    )
+    landmarks: str = parameter(
+        "k-means", Words(LANDMARKS), "centres of k-means on a sample of rows, or rows drawn at random"
+    )

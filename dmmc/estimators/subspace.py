@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dmmc.data.dataset import Rows
 from dmmc.data.readers.numbers import is_dask_array
+from dmmc.engine import Engine
 from dmmc.errors import InputError
 from dmmc.estimators import predict_dask
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
-from dmmc.estimators.parameters import choice
+from dmmc.estimators.parameters import POSITIVE_OR_AUTO, Words, document, parameter
 from dmmc.master.norms import ALTERNATION, FROBENIUS, TRACE_NORM, Norm
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Hyperplanes
-from dmmc.solvers.driver import Callback
 
 Array = NDArray[Any]
 
@@ -27,6 +26,8 @@ SHARE = 0.01
 """A direction with less of the trace norm than this is no part of the subspace."""
 
 
+@document
+@dataclass(eq=False, repr=False, kw_only=True)
 class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlaneMMC):  # type: ignore[misc]
     """Clusters with wide margins, and the subspace of few dimensions in which they have them, found together.
 
@@ -35,17 +36,7 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
     for hyperplanes, so hyperplanes share as few directions as they can. For two clusters both norms are the same, and
     the result is that of `CuttingPlaneMMC`.
 
-    Parameters
-    ----------
-    n_clusters : int, 2 to 100
-    C : float or "auto"
-        Weight of the loss; "auto" is `4 n_clusters - 7` times that of `CuttingPlaneMMC`: then a direction half as
-        strong as the others, and a cluster with it, is given up no sooner than there.
-    schedule : "joint" or "paper"
-        "joint" solves each convex problem for hyperplanes and subspace at once. "paper" is the alternation as it was
-        printed, for comparison: its subspace freezes at the first step (`order` is then "inside", as in print).
-    others
-        As of `CuttingPlaneMMC`.
+    [parameters]
 
     Attributes
     ----------
@@ -58,65 +49,19 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
         As of `CuttingPlaneMMC`.
     """
 
-    components_: Array
-    singular_values_: Array
-    mean_: Array
-    scale_: Array
-
-    def __init__(
-        self,
-        n_clusters: int = 2,
-        *,
-        C: float | str = "auto",
-        schedule: str = "joint",
-        balance: float | str = "auto",
-        min_size: float = 0.1,
-        max_size: float | None = None,
-        order: str = "auto",
-        epsilon: float = 0.01,
-        max_iter: int = 1000,
-        init: str | ArrayLike = "k-means",
-        n_init: int | str = "auto",
-        scale: str = "auto",
-        features: str = "raw",
-        n_neighbors: int = 10,
-        n_components: int = 200,
-        kernel: str = "rbf",
-        gamma: float | str = "auto",
-        degree: int = 3,
-        coef0: float = 1.0,
-        landmarks: str = "k-means",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        max_seconds: float | None = None,
-        callbacks: Callback | Sequence[Callback] | None = None,
-    ) -> None:
-        super().__init__(
-            n_clusters,
-            C=C,
-            balance=balance,
-            min_size=min_size,
-            max_size=max_size,
-            order=order,
-            epsilon=epsilon,
-            max_iter=max_iter,
-            init=init,
-            n_init=n_init,
-            scale=scale,
-            features=features,
-            n_neighbors=n_neighbors,
-            n_components=n_components,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            landmarks=landmarks,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            max_seconds=max_seconds,
-            callbacks=callbacks,
-        )
-        self.schedule = schedule
+    C: float | str = parameter(
+        "auto",
+        POSITIVE_OR_AUTO,
+        "weight of the loss, as of CuttingPlaneMMC. "
+        '"auto" is 4 n_clusters - 7 times as much as there: then a direction half as strong as the others, and a '
+        "cluster with it, is given up no sooner than there",
+    )
+    schedule: str = parameter(
+        "joint",
+        Words(("joint", "paper")),
+        '"joint" solves each convex problem for hyperplanes and subspace at once. "paper" is the alternation as it was '
+        "printed, for comparison: its subspace freezes at the first step (`order` is then inside, as in print)",
+    )
 
     @property
     def method(self) -> str:
@@ -136,28 +81,27 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
     def check_parameters(self) -> None:
         """Refuse a parameter in one sentence."""
         super().check_parameters()
-        choice("schedule", self.schedule, ("joint", "paper"))
         if self.schedule == "paper" and self.order == "outside":
             raise InputError('order is "outside" with schedule="paper", whose order is "inside"; leave it "auto".')
 
-    def _norm(self) -> Norm:
+    def _choose_norm(self) -> Norm:
         """Of one hyperplane, which is what two clusters have, both norms are the same; the plain master is quicker."""
         if self.schedule == "paper":
             return ALTERNATION
         return FROBENIUS if self.n_clusters == 2 else TRACE_NORM
 
-    def _inside(self) -> bool:
-        return self.schedule == "paper" or super()._inside()
+    def _choose_inside(self) -> bool:
+        return self.schedule == "paper" or super()._choose_inside()
 
-    def _C(self) -> float:
+    def _choose_C(self) -> float:
         """To give up a direction of strength s beside others of S in sum saves s S + s²/2, in the plain method s²/2.
 
         The ratio of the two is 1 + 2 S / s, that is 4 k - 7 for one that is half as strong as each of k - 2 others.
         """
-        C = super()._C()
+        C = super()._choose_C()
         return C if not isinstance(self.C, str) else C * max(1, 4 * self.n_clusters - 7)
 
-    def _look_at(self, W: Array, geometry: Geometry) -> None:
+    def _set_subspace(self, W: Array, geometry: Geometry) -> None:
         _, sigma, directions = np.linalg.svd(W, full_matrices=False)
         kept = (sigma > 0) & (sigma >= SHARE * sigma.sum())
         largest = np.abs(directions).argmax(axis=1)
@@ -167,9 +111,9 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
         self.mean_, self.scale_ = geometry.mean, geometry.unit
         self.choices_["rank"] = self.rank_
 
-    def _do_not_search(self, dataset: Rows, seed: int) -> None:
-        super()._do_not_search(dataset, seed)
-        d = dataset.n_features
+    def _put_all_in_one_cluster(self, engine: Engine, seed: int) -> None:
+        super()._put_all_in_one_cluster(engine, seed)
+        d = engine.dataset.n_features
         self.components_, self.singular_values_ = np.zeros((0, d)), np.zeros(0)
         self.mean_, self.scale_ = np.zeros(d), np.ones(d)
 
@@ -197,7 +141,7 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
         if is_dask_array(X):
             found = predict_dask.decision_function(X, projection, self.n_features_in_, type(self).__name__)
             return found[:, None] if self.rank_ == 1 else found
-        return np.concatenate(list(self._decisions(X, component, projection)))
+        return np.concatenate(list(self._score_blocks(X, component, projection)))
 
     # ------------------------------------------------------------------------------------------ to and from files
 

@@ -18,7 +18,7 @@ from dmmc.plain_json import plain
 from dmmc.results import array_folder, state_codec
 from dmmc.results.contents import environment
 from dmmc.results.folder import Out
-from dmmc.solvers.driver import Line
+from dmmc.solvers.driver import Line, SearchKeeper
 
 EVERY = 2.0
 """Seconds from one checkpoint to the next, at least."""
@@ -70,6 +70,9 @@ class Checkpoints:
         self._facts: dict[str, Any] = {}
         self._last: tuple[Any, Sequence[Line], int] | None = None
         self._saved = -1
+        self._start: tuple[str, Any, list[Line]] | None = None
+        """Key, last state and history of a search that the next step of the fit's own starts from."""
+        self._start_found: tuple[Any, NDArray[Any]] | None = None
         self._next = 0.0
         self._found: dict[str, Any] = {}
         self._phases: dict[str, NDArray[Any]] = {}
@@ -79,6 +82,8 @@ class Checkpoints:
             self._found, arrays = array_folder.read(out.checkpoint, KIND)
             has_state = "state" in arrays
             self._data: NDArray[Any] = arrays.pop("state", np.zeros(0))
+            if "start_state" in arrays:
+                self._start_found = self._found.get("start"), arrays.pop("start_state")
             self._phases = arrays
             self._written = set(arrays)
             searching = self._found.get("search") is not None
@@ -104,15 +109,22 @@ class Checkpoints:
         seed = self._found["asked"].get("random_state") if self._found else None
         return seed if isinstance(seed, int) else None
 
-    def compare(self, asked: Mapping[str, Any]) -> None:
-        """Refuse to go on if anything else is asked for, or by other libraries; note both."""
+    def compare(self, asked: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
+        """Refuse to go on if anything else is asked for, or by other libraries; note both.
+
+        Parameters
+        ----------
+        asked : what is asked for
+        defaults : of parameters; one that the checkpoint's version of dmmc did not have had this value
+        """
         here = environment()
         self._facts.update(asked=dict(asked), versions={name: here[name] for name in (*BITS, "cpu") if name in here})
         if not self._found:
             return
         versions = {**self._found["versions"]}
         cpu = versions.pop("cpu", None)
-        self._refuse(self._differences(asked, self._found["asked"]))
+        added = {name: value for name, value in (defaults or {}).items() if name in asked}
+        self._refuse(self._differences(asked, {**plain(added), **self._found["asked"]}))
         self._refuse(self._differences({name: here[name] for name in BITS if name in here}, versions))
         if cpu != here["cpu"]:
             warn(
@@ -152,10 +164,7 @@ class Checkpoints:
         self._identify(fingerprint)
         if self._found.get("search") is None:
             return None
-        state, lines = self._decoded(types)
-        misfit = find_misfit(state)
-        if misfit:
-            raise InputError(f"{self._name} is damaged: its arrays do not fit together ({misfit}).")
+        state, lines = self._decoded(self._found.get("search"), self._data, types, find_misfit)
         self._found.clear()
         self._saved = len(lines)
         self._out.log_again(lines)
@@ -187,36 +196,80 @@ class Checkpoints:
     def _write(self, search: Any, state: Mapping[str, NDArray[Any]]) -> None:
         new = {name: array for name, array in self._phases.items() if name not in self._written}
         content = {**self._facts, "search": search}
+        if self._start is not None:
+            key, at, lines = self._start
+            encoded, data = state_codec.encode((at, tuple(lines)))
+            content["start"], state = {"key": key, "search": encoded}, {**state, "start_state": data}
         array_folder.write(self._out.checkpoint, KIND, content, {**new, **state}, same=self._written)
         self._written = set(self._phases)
 
-    def _decoded(self, types: Sequence[type[Any]]) -> tuple[Any, list[Line]]:
-        both = state_codec.decode(self._found.get("search"), self._data, types, self._name)
+    def _decoded(
+        self, search: Any, data: NDArray[Any], types: Sequence[type[Any]], find_misfit: Callable[[Any], str]
+    ) -> tuple[Any, list[Line]]:
+        both = state_codec.decode(search, data, types, self._name)
         if isinstance(both, tuple) and len(both) == 2:
             state, lines = both
             if state_codec.fits(state, types[0]) and state_codec.fits(lines, tuple[dict[str, Any], ...]):
                 numbered = all(line.get("iteration") == number for number, line in enumerate(lines, 1))
                 if numbered and all(state_codec.fits(line.get("seconds"), float) for line in lines):
+                    misfit = find_misfit(state)
+                    if misfit:
+                        raise InputError(f"{self._name} is damaged: its arrays do not fit together ({misfit}).")
                     return state, list(lines)
         raise InputError(f"{self._name} is damaged: what it holds is not a state of this method.")
 
+    def keep_start(self, key: str) -> SearchKeeper:
+        """Keeps a search that the fit's own, or its next step, starts from."""
+        return _StartKeeper(self, key)
+
     def saw(self, state: Any, history: Sequence[Line]) -> None:
         """Take note of a state; save it, unless the last time was a moment ago."""
-        self._last = (state, history, len(history))
+        self._last, self._start = (state, history, len(history)), None
         if time.perf_counter() >= self._next:
             self.save()
 
     def save(self) -> None:
         """Save the last state, unless that is done; what was saved before stays until it is."""
-        if self._last is None or self._last[2] == self._saved:
+        if self._start is None and (self._last is None or self._last[2] == self._saved):
             return
         began = time.perf_counter()
-        state, history, count = self._last
-        search, data = state_codec.encode((state, tuple(history[:count])))
-        self._write(search, {"state": data})
-        self._saved = count
+        if self._last is None:
+            self._write(None, {})
+        else:
+            state, history, count = self._last
+            search, data = state_codec.encode((state, tuple(history[:count])))
+            self._write(search, {"state": data})
+            self._saved = count
         ended = time.perf_counter()
         self._next = ended + max(EVERY, (ended - began) / SHARE)
+
+
+class _StartKeeper:
+    """Keeps a search that the fit's own starts from, in the same checkpoint, until the fit's own goes on."""
+
+    def __init__(self, checkpoints: Checkpoints, key: str) -> None:
+        self._checkpoints = checkpoints
+        self._key = key
+
+    def found(
+        self, fingerprint: str, types: Sequence[type[Any]], find_misfit: Callable[[Any], str]
+    ) -> tuple[Any, list[Line]] | None:
+        """State and history of this search, if the checkpoint has them."""
+        owner = self._checkpoints
+        found, owner._start_found = owner._start_found, None
+        if found is None or not isinstance(found[0], dict) or found[0].get("key") != self._key:
+            return None
+        return owner._decoded(found[0].get("search"), found[1], types, find_misfit)
+
+    def saw(self, state: Any, history: Sequence[Line]) -> None:
+        """Take note of a state; save it, unless the last time was a moment ago."""
+        self._checkpoints._start = self._key, state, list(history)
+        if time.perf_counter() >= self._checkpoints._next:
+            self.save()
+
+    def save(self) -> None:
+        """Save the last state, now."""
+        self._checkpoints.save()
 
 
 def _shown(values: Mapping[str, Any], name: str) -> str:

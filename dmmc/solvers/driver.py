@@ -28,8 +28,8 @@ class Solver(Protocol[State]):
         ...
 
 
-class Keeper(Protocol):
-    """Keeps a search where it outlives the process. A state is a named tuple of arrays, numbers, text and tuples."""
+class SearchKeeper(Protocol):
+    """Keeps one search where it outlives the process. A state is a named tuple of arrays, numbers, text and tuples."""
 
     def found(
         self, fingerprint: str, types: Sequence[type[Any]], find_misfit: Callable[[Any], str]
@@ -44,6 +44,18 @@ class Keeper(Protocol):
         """
         ...
 
+    def saw(self, state: Any, history: Sequence[Line]) -> None:
+        """Take note of a state; save it, unless one was saved a moment ago."""
+        ...
+
+    def save(self) -> None:
+        """Save the last state that was seen, now."""
+        ...
+
+
+class Keeper(SearchKeeper, Protocol):
+    """Keeps the search of a fit, and what comes before it."""
+
     def remember(self, fingerprint: str, phase: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Arrays that a phase before the search makes, or has made in an earlier run.
 
@@ -55,12 +67,13 @@ class Keeper(Protocol):
         """
         ...
 
-    def saw(self, state: Any, history: Sequence[Line]) -> None:
-        """Take note of a state; save it, unless one was saved a moment ago."""
-        ...
+    def keep_start(self, key: str) -> SearchKeeper:
+        """Keeps a search whose result the search of the fit, or its next step, starts from.
 
-    def save(self) -> None:
-        """Save the last state that was seen, now."""
+        Parameters
+        ----------
+        key : tells it from others of the same fit
+        """
         ...
 
 
@@ -72,7 +85,7 @@ def drive(
     max_seconds: float | None = None,
     callbacks: Sequence[Callback] = (),
     history: Sequence[Line] = (),
-    keeper: Keeper | None = None,
+    keeper: SearchKeeper | None = None,
 ) -> tuple[State, list[Line], str]:
     """Step until done, out of iterations or out of time.
 

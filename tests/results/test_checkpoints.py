@@ -29,6 +29,7 @@ from dmmc.results.folder import MARK, Out
 
 Change = Callable[[dict[str, Any]], Any]
 ROWS = 400
+PACKAGE = str(Path(dmmc.__file__).parents[1])
 
 
 @pytest.fixture(autouse=True)
@@ -186,7 +187,7 @@ class Fits:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(REPO), str(REPO / "benchmarks")])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(REPO), *sys.path])},
         )
 
     def start(self, case: str, out: Path, *, resume: bool = True, kill: int = 0, count: str = "") -> int:

@@ -21,8 +21,9 @@ from dmmc.data import blocks
 from dmmc.data.blocks import Block
 from dmmc.data.open import open_dataset
 from dmmc.engine import Local
-from dmmc.estimators import CuttingPlaneMMC
 from dmmc.estimators.binary import BinaryClusterer
+from dmmc.estimators.context import FitContext
+from dmmc.estimators.fitting import FeaturedClusterer
 from dmmc.model.losses import LOSSES
 from dmmc.model.passes import Tree, largest, scores
 from dmmc.results import array_folder
@@ -34,14 +35,14 @@ from dmmc.solvers.tree import Found, Growth, Search
 Array = NDArray[Any]
 
 
-class SplittingMMC(BinaryClusterer):
+class SplittingMMC(FeaturedClusterer, BinaryClusterer):
     """Cutting planes for two clusters, as a tree: all that another method needs to write."""
 
     types = CuttingPlane.types
-    __init__ = CuttingPlaneMMC.__init__
     method = "splitting"  # type: ignore[assignment]
 
-    def _two(self, engine: Any, geometry: Any, seed: int, lowest: float, highest: float) -> Search:
+    def _pose_split(self, context: FitContext, lowest: float, highest: float) -> Search:
+        engine, geometry = context.engine, context.geometry
         problem = Problem(
             2, 30.0, 0.03, self.epsilon, True, lowest, highest, geometry, lambda: None, LOSSES["hinge"], False
         )
@@ -53,7 +54,7 @@ class SplittingMMC(BinaryClusterer):
             return Found(geometry.raw(at.W, at.b, at.price), at.value, run.gap, run.ended if why == "done" else why)
 
         d = engine.dataset.n_features
-        return Search(solver, lambda: solver.init(self._labellings(engine, geometry, seed), d), found)
+        return Search(solver, lambda: solver.init(self._make_starts(context), d), found)
 
 
 @pytest.fixture(autouse=True)
@@ -162,8 +163,12 @@ def grown(X: Array, k: int, steps: int | None = None, **params: Any) -> tuple[Gr
     model = SplittingMMC(k, **params)
     with Local(open_dataset(X), 1) as engine:
         geometry, _ = measure(engine.dataset, engine.rows, "none")
-        lowest, highest = model._bounds(len(X))
-        growth = Growth(model._two, model.types, engine, geometry, 0, k, lowest, highest, 1000, False)
+        lowest, highest = model._choose_bounds(len(X))
+
+        def pose_split(engine: Any, part: Any, seed: int, least: float, most: float) -> Search:
+            return model._pose_split(FitContext(engine, part, seed, 0.0), least, most)
+
+        growth = Growth(pose_split, model.types, engine, geometry, 0, k, lowest, highest, 1000, False)
         state = growth.init()
         for step in range(10**6):
             if growth.done(state) or step == steps:
@@ -177,7 +182,7 @@ def test_count_bounds_hold_for_leaves(k: int, min_size: float, max_size: float |
     X, _ = blobs((200, 100, 50, 11))
     model = SplittingMMC(k, min_size=min_size, max_size=max_size, random_state=0).fit(X)
     sizes = np.bincount(model.labels_, minlength=k)
-    lowest, highest = model._bounds(len(X))
+    lowest, highest = model._choose_bounds(len(X))
     assert sizes.min() >= round(lowest * len(X))
     assert sizes.max() <= round(highest * len(X))
 

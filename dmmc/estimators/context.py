@@ -1,0 +1,113 @@
+"""What a fit works with: made once by `fit`, passed down as an argument."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dmmc.engine import Engine
+from dmmc.features.maps import Map
+from dmmc.model.geometry import Geometry
+from dmmc.pairs.io import Links
+from dmmc.solvers.driver import Callback, Keeper, drive
+
+Array = NDArray[Any]
+
+
+@contextmanager
+def use_one_blas_thread() -> Iterator[None]:
+    """Linear algebra of the driver on one thread: the same bits whatever the number of cores."""
+    with threadpool_limits(1, user_api="blas"):
+        yield
+
+
+@dataclass(frozen=True)
+class FitContext:
+    """All that a search works with.
+
+    Where the search is in features of the rows, `engine` and `geometry` are those of the features.
+    """
+
+    engine: Engine
+    """Runs passes over the rows, which have their weights and given labels."""
+    geometry: Geometry
+    """Centre and scale of these rows."""
+    seed: int
+    began: float
+    """Time of `time.perf_counter` at which the fit began."""
+    max_seconds: float | None = None
+    listener: Callback | None = None
+    """Hears when a phase begins, and each line of the history."""
+    keeper: Keeper | None = None
+    """Saves the search, and what phases before it have made."""
+    callbacks: tuple[Callback, ...] = ()
+    """Given by the user: hear each line of the history."""
+    links: Links | None = None
+    """Pairs of rows that must or cannot be together."""
+    standardised: bool = False
+    """Whether columns of the raw rows were put on one scale."""
+    row_map: Map | None = None
+    """Makes the features of a row; None for raw rows."""
+    merge_tree: Array | None = None
+    """How a graph start merged its groups."""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What was chosen while features were made, for `choices_`."""
+
+    def tell_phase(self, name: str) -> None:
+        """Say that a phase begins."""
+        if self.listener is not None:
+            self.listener({"phase": name})
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the time limit; None where there is none."""
+        return None if self.max_seconds is None else self.max_seconds - (time.perf_counter() - self.began)
+
+    def remember(self, phase: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
+        """Arrays that a phase before the search makes, or has made in an earlier run of the same fit."""
+        self.tell_phase(phase)
+        return make() if self.keeper is None else self.keeper.remember(self.geometry.fingerprint, phase, make)
+
+    def drive(self, solver: Any, begin: Callable[[], Any], max_iter: int) -> tuple[Any, list[dict[str, Any]], str]:
+        """Drive a solver from where an earlier run of the same fit stopped, or from the state that `begin` makes.
+
+        Returns
+        -------
+        The last state, the history, and why it ended: "done", "max_iter" or "max_seconds".
+        """
+        found = None
+        if self.keeper is not None:
+            found = self.keeper.found(self.geometry.fingerprint, solver.types, solver.find_misfit)
+        if found is None:
+            self.tell_phase("start")
+            found = begin(), []
+        self.tell_phase("search")
+        return drive(
+            solver,
+            found[0],
+            max_iter=max_iter,
+            max_seconds=self.seconds_left,
+            callbacks=(*(() if self.listener is None else (self.listener,)), *self.callbacks),
+            history=found[1],
+            keeper=self.keeper,
+        )
+
+    def drive_start(self, solver: Any, begin: Callable[[], Any], max_iter: int, key: str) -> Any:
+        """Drive a search whose result another one starts from; it shares the time limit and the checkpoint.
+
+        Parameters
+        ----------
+        solver, begin, max_iter : as of `drive`
+        key : tells this search from others of the same fit
+        """
+        keeper = None if self.keeper is None else self.keeper.keep_start(key)
+        found = None if keeper is None else keeper.found(self.geometry.fingerprint, solver.types, solver.find_misfit)
+        state, history = (begin(), []) if found is None else found
+        limit = self.seconds_left
+        return drive(solver, state, max_iter=max_iter, max_seconds=limit, history=history, keeper=keeper)[0]
