@@ -228,7 +228,11 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
         return 1 if self._start_name == "cpmmc" else super()._choose_n_init(n_rows)
 
     def _list_choices(self) -> dict[str, Any]:
-        return {"C": choose_C(self.C, 2, self.features), "loss": self.loss if isinstance(self.loss, str) else repr(self.loss), "step": self.step}
+        return {
+            "C": choose_C(self.C, 2, self.features),
+            "loss": self.loss if isinstance(self.loss, str) else repr(self.loss),
+            "step": self.step,
+        }
 
     # -------------------------------------------------------------------------------------------------- streams
 
