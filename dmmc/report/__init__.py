@@ -8,6 +8,6 @@ where it is put in, and the page's own content security policy lets no script ru
 from __future__ import annotations
 
 from dmmc.report.content import Example, Page
-from dmmc.report.document import available, render
+from dmmc.report.page import available, render
 
 __all__ = ["Example", "Page", "available", "render"]

@@ -36,7 +36,7 @@ _STILL = {"displayModeBar": False}
 _BAR_LINES = {"width": 0}
 
 
-def colours(k: int) -> list[str]:
+def choose_colours(k: int) -> list[str]:
     """One colour for each cluster."""
     if k <= len(_TEN):
         return list(_TEN[:k])
@@ -46,7 +46,7 @@ def colours(k: int) -> list[str]:
     return [f"#{round(255 * r):02x}{round(255 * g):02x}{round(255 * b):02x}" for r, g, b in shades]
 
 
-def sizes(page: Page) -> Figure:
+def draw_sizes(page: Page) -> Figure:
     """One bar for each cluster."""
     k, total = len(page.sizes), sum(page.sizes)
     bars: dict[str, Any] = {
@@ -55,15 +55,15 @@ def sizes(page: Page) -> Figure:
         "y": [int(size) for size in page.sizes],
         "customdata": [text.share(size, total) for size in page.sizes],
         "hovertemplate": "cluster %{x}: %{y:,} rows, %{customdata}<extra></extra>",
-        "marker": {"color": colours(k), "line": _BAR_LINES},
+        "marker": {"color": choose_colours(k), "line": _BAR_LINES},
     }
     if k <= LABELLED:
-        labels = {"text": [text.count(size) for size in page.sizes], "textposition": "outside", "cliponaxis": False}
+        labels = {"text": [text.thousands(size) for size in page.sizes], "textposition": "outside", "cliponaxis": False}
         bars.update(labels, textangle=0)
     every = {"tickmode": "linear", "tick0": 0, "dtick": 1} if k <= 2 * LABELLED else {"nticks": 12}
     return {
         "data": [bars],
-        "layout": _layout(
+        "layout": _make_layout(
             320,
             xaxis={"title": {"text": "cluster"}, "showgrid": False, "range": [-0.6, k - 0.4], **every},
             yaxis={"title": {"text": "rows"}, "rangemode": "tozero", "tickformat": ",~s"},
@@ -73,7 +73,7 @@ def sizes(page: Page) -> Figure:
     }
 
 
-def sampled(page: Page) -> NDArray[np.intp]:
+def choose_points(page: Page) -> NDArray[np.intp]:
     """Which of the sampled rows are on the map: all that have a place on it, evenly thinned to `POINTS`."""
     xy = np.asarray(page.map_xy, dtype=np.float64).reshape(-1, 2)
     labels = np.asarray(page.map_labels)
@@ -81,14 +81,14 @@ def sampled(page: Page) -> NDArray[np.intp]:
     return drawn if len(drawn) <= POINTS else drawn[np.arange(POINTS) * len(drawn) // POINTS]
 
 
-def sample_map(page: Page) -> Figure:
+def draw_map(page: Page) -> Figure:
     """The sampled rows, one trace for each cluster."""
-    drawn = sampled(page)
+    drawn = choose_points(page)
     xy = np.asarray(page.map_xy, dtype=np.float64).reshape(-1, 2)[drawn]
     labels, rows = np.asarray(page.map_labels)[drawn], np.asarray(page.map_rows)[drawn]
     size = 8 if len(drawn) <= 400 else 6 if len(drawn) <= 2000 else 5
     traces = []
-    for cluster, colour in enumerate(colours(len(page.sizes))):
+    for cluster, colour in enumerate(choose_colours(len(page.sizes))):
         own = labels == cluster
         if own.any():
             traces.append(
@@ -96,9 +96,9 @@ def sample_map(page: Page) -> Figure:
                     "type": "scatter",
                     "mode": "markers",
                     "meta": cluster,
-                    "x": _numbers(xy[own, 0]),
-                    "y": _numbers(xy[own, 1]),
-                    "customdata": [text.plot(row) for row in rows[own].tolist()],
+                    "x": _list_numbers(xy[own, 0]),
+                    "y": _list_numbers(xy[own, 1]),
+                    "customdata": [text.for_plotly(row) for row in rows[own].tolist()],
                     "hovertemplate": f"row %{{customdata}}, cluster {cluster}<extra></extra>",
                     "marker": {"color": colour, "size": size, "opacity": 0.75, "line": {"width": 0}},
                 }
@@ -106,10 +106,10 @@ def sample_map(page: Page) -> Figure:
     across, up = page.map_axes
     return {
         "data": traces,
-        "layout": _layout(
+        "layout": _make_layout(
             520,
-            xaxis={"title": {"text": text.plot(across)}, "zeroline": False},
-            yaxis={"title": {"text": text.plot(up)}, "zeroline": False},
+            xaxis={"title": {"text": text.for_plotly(across)}, "zeroline": False},
+            yaxis={"title": {"text": text.for_plotly(up)}, "zeroline": False},
             hovermode="closest",
             dragmode="zoom",
         ),
@@ -117,10 +117,10 @@ def sample_map(page: Page) -> Figure:
     }
 
 
-def margins(page: Page) -> Figure:
+def draw_margins(page: Page) -> Figure:
     """The margin histogram of each cluster, one above the other on one axis; each as high as its fullest bin."""
     k = len(page.sizes)
-    edges, counts = _joined(page)
+    edges, counts = _join_bins(page)
     left, right = edges[:-1], edges[1:]
     usable = np.isfinite(left) & np.isfinite(right)
     low, high = min(0.0, float(left[usable].min(initial=0.0))), float(right[usable].max(initial=0.0))
@@ -128,7 +128,7 @@ def margins(page: Page) -> Figure:
     high += max(high - low, 1.0) if constant else 0.0  # room for a single bar
     least = (high - low) / (40 if constant else 500)
     traces = []
-    for cluster, colour in enumerate(colours(k)):
+    for cluster, colour in enumerate(choose_colours(k)):
         own = counts[cluster]
         bins = np.flatnonzero(usable & (own > 0))
         if len(bins) == 0:
@@ -138,9 +138,9 @@ def margins(page: Page) -> Figure:
             {
                 "type": "bar",
                 "meta": cluster,
-                "x": _numbers((left[bins] + right[bins]) / 2),
-                "width": _numbers(np.maximum(right[bins] - left[bins], least)),
-                "y": _numbers(0.88 * height),
+                "x": _list_numbers((left[bins] + right[bins]) / 2),
+                "width": _list_numbers(np.maximum(right[bins] - left[bins], least)),
+                "y": _list_numbers(0.88 * height),
                 "base": k - 1 - cluster,
                 "customdata": [round(n) for n in own[bins].tolist()],
                 "hovertemplate": f"cluster {cluster}, margin near %{{x:.3~g}}: %{{customdata:,}} rows<extra></extra>",
@@ -156,7 +156,7 @@ def margins(page: Page) -> Figure:
     }
     return {
         "data": traces,
-        "layout": _layout(
+        "layout": _make_layout(
             round(row * k + 80),
             xaxis={
                 "title": {"text": "margin"},
@@ -172,19 +172,19 @@ def margins(page: Page) -> Figure:
     }
 
 
-def objective(page: Page) -> Figure:
-    """The objective after each pass."""
-    return _curve(page, "objective", {"exponentformat": "power"})
+def draw_objective(page: Page) -> Figure:
+    """The objective of each pass and, where the history has it, the best so far."""
+    return _draw_curves(page, {"objective": "objective", "best": "best so far"}, {"exponentformat": "power"})
 
 
-def gap(page: Page) -> Figure:
+def draw_gap(page: Page) -> Figure:
     """The gap after each pass, on a log scale: what is zero or negative is not on it."""
     values = [value for line in page.history if (value := text.finite(line.get("gap"))) is not None and value > 0]
     narrow = {"dtick": "D2"} if values and max(values) < 100 * min(values) else {}
-    return _curve(page, "gap", {"type": "log", "tickformat": "~g", **narrow})
+    return _draw_curves(page, {"gap": "gap"}, {"type": "log", "tickformat": "~g", **narrow})
 
 
-def passes(history: Sequence[dict[str, Any]]) -> list[float]:
+def number_passes(history: Sequence[dict[str, Any]]) -> list[float]:
     """Where each line of the history stands: at its iteration, or at its place if iterations do not rise."""
     iterations = [text.finite(line.get("iteration")) for line in history]
     known = [at for at in iterations if at is not None]
@@ -192,37 +192,48 @@ def passes(history: Sequence[dict[str, Any]]) -> list[float]:
     return known if rising else [float(i + 1) for i in range(len(history))]
 
 
-def _curve(page: Page, what: str, axis: dict[str, Any]) -> Figure:
-    at = passes(page.history)
+def _draw_curves(page: Page, names: dict[str, str], axis: dict[str, Any]) -> Figure:
+    """A curve for each key of the history that has numbers; `names` says what it is called."""
+    at = number_passes(page.history)
     n = len(at)
     kept = range(n) if n <= PASSES else sorted({i * (n - 1) // (PASSES - 1) for i in range(PASSES)})
-    values = [text.finite(page.history[i].get(what)) for i in kept]
     positive = axis.get("type") == "log"
-    line = {
-        "type": "scatter",
-        "mode": "lines+markers" if n <= 60 else "lines",
-        "x": [at[i] for i in kept],
-        "y": [None if value is None or (positive and value <= 0) else value for value in values],
-        "customdata": [_beside(page.history[i]) for i in kept],
-        "hovertemplate": f"pass %{{x}}: {what} %{{y:.5g}}%{{customdata}}<extra></extra>",
-        "line": {"color": _TEN[0], "width": 2},
-        "marker": {"size": 5},
-        "connectgaps": False,
-    }
+    curves: list[dict[str, Any]] = []
+    for key, name in names.items():
+        values = [text.finite(page.history[i].get(key)) for i in kept]
+        values = [None if value is None or (positive and value <= 0) else value for value in values]
+        if any(value is not None for value in values):
+            more = {"customdata": [_list_others(page.history[i]) for i in kept]} if not curves else {}
+            curves.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines" if curves or n > 60 else "lines+markers",
+                    "name": name,
+                    "x": [at[i] for i in kept],
+                    "y": values,
+                    "hovertemplate": f"pass %{{x}}: {name} %{{y:.5g}}{'%{customdata}' if more else ''}<extra></extra>",
+                    "line": {"color": _TEN[len(curves)], "width": 2, "dash": "dot" if curves else "solid"},
+                    "marker": {"size": 5},
+                    "connectgaps": False,
+                    **more,
+                }
+            )
     whole = {"tickmode": "linear", "tick0": at[0], "dtick": 1} if 0 < n <= 8 else {}
     return {
-        "data": [line],
-        "layout": _layout(
+        "data": curves,
+        "layout": _make_layout(
             300,
             xaxis={"title": {"text": "pass"}, "zeroline": False, "showgrid": False, "tickformat": ",d", **whole},
-            yaxis={"title": {"text": what}, "zeroline": False, **axis},
+            yaxis={"title": {"text": next(iter(names))}, "zeroline": False, **axis},
             hovermode="x",
+            showlegend=len(curves) > 1,
+            legend={"x": 1, "xanchor": "right", "y": 1, "bgcolor": "rgba(0,0,0,0)"},
         ),
         "config": _STILL,
     }
 
 
-def _joined(page: Page) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _join_bins(page: Page) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Edges and counts of the margin histogram, with neighbouring bins joined where rows are few or bins many."""
     counts = np.asarray(page.margin_counts, np.float64).reshape(len(page.sizes), -1)
     counts = np.where(np.isfinite(counts), counts, 0.0)
@@ -234,13 +245,13 @@ def _joined(page: Page) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return np.append(edges[starts], edges[-1:]), np.add.reduceat(counts, starts, axis=1)
 
 
-def _beside(line: dict[str, Any]) -> str:
+def _list_others(line: dict[str, Any]) -> str:
     """What else a line of the history knows, for its hover text."""
     found = ((what, text.finite(line.get(what))) for what in ("planes", "flips", "seconds"))
     return "".join(f"<br>{what} {value:g}" for what, value in found if value is not None)
 
 
-def _layout(height: int, **more: Any) -> dict[str, Any]:
+def _make_layout(height: int, **more: Any) -> dict[str, Any]:
     for axis in ("xaxis", "yaxis"):
         more[axis] = {"automargin": True, "fixedrange": "dragmode" not in more, **more[axis]}
     return {
@@ -258,15 +269,20 @@ def _layout(height: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def _numbers(values: NDArray[Any]) -> list[float | None]:
+def _list_numbers(values: NDArray[Any]) -> list[float | None]:
     return [text.finite(value) for value in values.tolist()]
 
 
 PLOTS = {
-    "plot-sizes": sizes,
-    "plot-map": sample_map,
-    "plot-margins": margins,
-    "plot-objective": objective,
-    "plot-gap": gap,
+    "plot-sizes": draw_sizes,
+    "plot-map": draw_map,
+    "plot-margins": draw_margins,
+    "plot-objective": draw_objective,
+    "plot-gap": draw_gap,
 }
 """Each plot by the id of the element that it is drawn in."""
+
+
+def draw(page: Page) -> dict[str, Figure]:
+    """Every plot that has something to show, by the id of its element."""
+    return {name: figure for name, make in PLOTS.items() if (figure := make(page))["data"]}

@@ -18,29 +18,23 @@ _UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def visible(value: object, limit: int = LONG, keep: str = "") -> str:
-    r"""A string of at most about `limit` characters that shows what it holds.
-
-    Control characters, direction marks, line separators and unpaired surrogates are written out (``\u202e``), so they
-    can neither reorder the text around them nor fail to encode. Those in `keep` stay.
-    """
+    """A string of at most about `limit` characters that shows what it holds; characters in `keep` stay as they are."""
     text = str(value)
     if len(text) > limit:
         head, tail = limit * 2 // 3, limit // 4
         text = f"{text[:head]} … {text[-tail:]} ({len(text):,} characters)"
-    return "".join(character if _shows(character) or character in keep else _written(character) for character in text)
+    return make_inert(text, keep)
 
 
-def markup(value: object, limit: int = LONG, keep: str = "") -> str:
-    """A string for the body of the page: escaped, and isolated from the direction of the text around it."""
-    return f"<bdi>{attribute(value, limit, keep)}</bdi>"
+def make_inert(text: str, keep: str = "") -> str:
+    r"""Write out what is not seen (``\u202e``): control characters, direction marks, line separators, lone surrogates.
+
+    So they can neither reorder the text around them nor fail to encode.
+    """
+    return "".join(character if _shows(character) or character in keep else _spell(character) for character in text)
 
 
-def attribute(value: object, limit: int = LONG, keep: str = "") -> str:
-    """A string for an attribute in quotes, or for the title of the page."""
-    return html.escape(visible(value, limit, keep), quote=True)
-
-
-def plot(value: object, limit: int = 60) -> str:
+def for_plotly(value: object, limit: int = 60) -> str:
     """A string for plotly, which reads tags and entities in labels and hover texts."""
     return html.escape(visible(value, limit), quote=False)
 
@@ -77,7 +71,7 @@ def column(values: Sequence[float]) -> list[str]:
     return [f"{value:,.{decimals}f}" if math.isfinite(value) else "–" for value in values]
 
 
-def count(value: int) -> str:
+def thousands(value: int) -> str:
     """A number of things: 12,345."""
     return f"{value:,}"
 
@@ -103,14 +97,14 @@ def duration(seconds: float) -> str:
 
 def plural(n: int, noun: str, ending: str = "s") -> str:
     """1 row, 2 rows."""
-    return f"{count(n)} {noun}{'' if n == 1 else ending}"
+    return f"{thousands(n)} {noun}{'' if n == 1 else ending}"
 
 
 def _shows(character: str) -> bool:
     return character in _JOINERS or unicodedata.category(character) not in _UNSEEN
 
 
-def _written(character: str) -> str:
+def _spell(character: str) -> str:
     short = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
     point = ord(character)
     return short.get(character) or (f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}")

@@ -1,0 +1,161 @@
+"""What the sections of a page say: numbers, sentences and tables, for its template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dmmc.report import examples, figures, text
+from dmmc.report.content import Page
+
+MOST_ENTRIES = 400
+"""Lines of one table of parameters."""
+MOST_WARNINGS = 100
+
+
+class Table(NamedTuple):
+    """Names and values, and how many more there are."""
+
+    title: str
+    entries: list[tuple[str, str]]
+    hidden: int
+
+
+def describe(page: Page) -> dict[str, Any]:
+    """All that the template shows but the plots, by name."""
+    run, k = page.run, len(page.sizes)
+    data = _get_dict(run, "data")
+    n_rows, n_features = (
+        int(value) if isinstance(value, int | np.integer) else None
+        for value in (data.get("n_rows"), data.get("n_features"))
+    )
+    return {
+        "title": page.title,
+        "k": k,
+        "colours": figures.choose_colours(k),
+        "sizes": page.sizes,
+        "medians": _find_medians(page),
+        "n_labelled": sum(page.sizes),
+        "n_rows": sum(page.sizes) if n_rows is None else n_rows,
+        "n_features": n_features,
+        "n_passes": len(page.history),
+        "seconds": _find_seconds(page),
+        "method": _find_method(run),
+        "map_note": _describe_map(page),
+        "margins_note": _describe_margins(k),
+        "convergence_note": _describe_convergence(page),
+        "examples": examples.choose(page),
+        "warnings": _list_warnings(run),
+        "most_warnings": MOST_WARNINGS,
+        "parameters": _list_parameters(run),
+        "versions": _make_tables([("Versions", run.get("versions"))]),
+        "command": page.command,
+    }
+
+
+def _describe_map(page: Page) -> str:
+    drawn, given = len(figures.choose_points(page)), len(page.map_rows)
+    of = f" of {text.thousands(given)} sampled" if drawn < given else ""
+    along = text.visible(page.map_along, 160)
+    return f"{text.plural(drawn, 'row')}{of}, along {along}. Point at a dot for its row number."
+
+
+def _describe_margins(k: int) -> str:
+    lead = "its distance |f| from the boundary" if k == 2 else "its lead over the runner-up cluster"
+    return (
+        f"The margin of a row is {lead}: rows near zero could as well belong elsewhere. "
+        "Each cluster is drawn to the height of its fullest bar."
+    )
+
+
+def _describe_convergence(page: Page) -> str:
+    if not page.history:
+        return "No passes were recorded."
+    last = page.history[-1]
+    note = f"{text.plural(len(page.history), 'pass', 'es')} over the data; at the end objective "
+    note += text.number(last.get("best", last.get("objective")))
+    return note + (f" and gap {text.number(last['gap'])}." if text.finite(last.get("gap")) is not None else ".")
+
+
+def _find_medians(page: Page) -> list[str]:
+    """The median margin of each cluster, as near as the histogram tells."""
+    edges = np.asarray(page.margin_edges, np.float64)
+    counts = np.nan_to_num(np.asarray(page.margin_counts, np.float64)).reshape(len(page.sizes), -1)
+    medians = np.full(len(counts), np.nan)
+    for cluster, own in enumerate(counts):
+        half = own.sum() / 2
+        if half > 0:
+            bin_ = int(np.searchsorted(own.cumsum(), half))
+            inside = (half - own[:bin_].sum()) / own[bin_]
+            medians[cluster] = edges[bin_] + inside * (edges[bin_ + 1] - edges[bin_])
+    return text.column(medians.tolist())
+
+
+# ---------------------------------------------------------------------------------------------------- run.json
+
+
+def _list_warnings(run: dict[str, Any]) -> list[Any]:
+    told = run.get("warnings")
+    if isinstance(told, str):
+        return [told]
+    return list(told) if isinstance(told, Iterable) else []
+
+
+def _list_parameters(run: dict[str, Any]) -> list[Table]:
+    """Parameters, and all else that run.json holds and no other section shows."""
+    shown = ("parameters", "versions", "warnings", "command", "history")
+    rest = {key: value for key, value in run.items() if key not in shown}
+    groups = {key: value for key, value in rest.items() if isinstance(value, dict)}
+    return _make_tables(
+        [
+            ("Method", run.get("parameters")),
+            *((str(key).replace("_", " ").capitalize(), value) for key, value in groups.items()),
+            ("Run", {key: value for key, value in rest.items() if key not in groups}),
+        ]
+    )
+
+
+def _make_tables(groups: Iterable[tuple[str, Any]]) -> list[Table]:
+    """One table for each group that has entries."""
+    tables = []
+    for title, values in groups:
+        entries = [(name, _show_value(value)) for name, value in _flatten(values)] if isinstance(values, dict) else []
+        if entries:
+            tables.append(Table(title, entries[:MOST_ENTRIES], max(0, len(entries) - MOST_ENTRIES)))
+    return tables
+
+
+def _flatten(values: dict[Any, Any], before: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict) and value and depth < 4:
+            yield from _flatten(value, f"{before}{key}.", depth + 1)
+        else:
+            yield f"{before}{key}", value
+
+
+def _show_value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        shown = ", ".join(_show_value(item) for item in value[:20])
+        return shown + (f", … ({len(value):,} in all)" if len(value) > 20 else "")
+    return str(value)
+
+
+def _find_method(run: dict[str, Any]) -> str | None:
+    holders = (_get_dict(run, "choices"), run)
+    return next((holder["method"] for holder in holders if isinstance(holder.get("method"), str)), None)
+
+
+def _find_seconds(page: Page) -> float | None:
+    timings = _get_dict(page.run, "timings")
+    last = page.history[-1] if page.history else {}
+    values = (timings.get("total"), last.get("seconds"))
+    return next((known for value in values if (known := text.finite(value)) is not None and known >= 0), None)
+
+
+def _get_dict(run: dict[str, Any], key: str) -> dict[str, Any]:
+    found = run.get(key)
+    return found if isinstance(found, dict) else {}
