@@ -36,7 +36,7 @@ from dmmc.machine import MIB, free_memory
 from dmmc.model.passes import Hyperplanes
 from dmmc.solvers import sign_sums, starts
 from dmmc.solvers.evolution import LEADING, Evolution, Problem
-from dmmc.solvers.evolution_published import Published
+from dmmc.solvers.published_evolution import Published
 from dmmc.solvers.tree import Found, Search
 from dmmc.solvers.whitening import Whitened
 

@@ -16,7 +16,8 @@ from dmmc.errors import InputError
 from dmmc.estimators import predict_dask
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
 from dmmc.estimators.parameters import POSITIVE_OR_AUTO, Words, document, parameter
-from dmmc.master.norms import ALTERNATION, FROBENIUS, TRACE_NORM, Norm
+from dmmc.master.norms import FROBENIUS, TRACE_NORM, Norm
+from dmmc.master.published_alternation import ALTERNATION
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Hyperplanes
 

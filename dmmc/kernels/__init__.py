@@ -14,20 +14,26 @@ load, and `wide=False`, the fastest for one hyperplane alone.
 
 All kernels are serial and release the GIL: the engine runs blocks side by side.
 
-    fused      the pass itself, in numba
-    calls      `losses` and `scores`: what Python calls
-    moments    `moments`, `squared_distances`, `weighted_sum`: looking at the data, and principal directions
-    descent    `descend`: stochastic gradient, one row a step
-    signs      signs and flips: evolutionary MMC
-    mutation   `evolve`: the same as published
-    common     types and memory
+    dispatch         `losses` and `scores`: what Python calls
+    dense_pass       the pass over dense rows, in numba
+    csr_pass         the pass over CSR rows
+    tile_losses      what both do with the scores of a tile
+    moments          `moments`, `squared_distances`, `weighted_sum`: looking at the data, and principal directions
+    sgd              `descend`: stochastic gradient, one row a step
+    label_flips      signs and flips: evolutionary MMC
+    label_climb      `climb`: the same to the end, where all rows are in one block
+    published_flips  `evolve`: evolutionary MMC as published
+    arguments        records of arrays that kernels are called with, their memory, and compile options
+
+numba's cache notices a change of a function's own file only: after a change of `tile_losses` or `label_flips`, touch
+the files that import them.
 """
 
-from dmmc.kernels.common import Sums, compute_dtype
+from dmmc.kernels.arguments import Sums, compute_dtype
 from dmmc.kernels.dispatch import losses, scores
-from dmmc.kernels.margin_pass import FROZEN, GIVEN, NEAREST, OWN
 from dmmc.kernels.moments import moments, squared_distances, weighted_sum
 from dmmc.kernels.sgd import Course, Path, descend
+from dmmc.kernels.tile_losses import FROZEN, GIVEN, NEAREST, OWN
 
 __all__ = [
     "FROZEN",

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from dmmc.data.blocks import TILE_ROWS, Csr
-from dmmc.kernels import margin_pass
-from dmmc.kernels.common import Array, Ask, Scratch, Sums, aligned, compute_dtype, count, frozen, parts
-from dmmc.kernels.margin_pass import FROZEN, GIVEN, NEAREST
+from dmmc.kernels import csr_pass, dense_pass
+from dmmc.kernels.arguments import Array, Ask, Scratch, Sums, aligned, compute_dtype, count, frozen, parts
+from dmmc.kernels.tile_losses import FROZEN, GIVEN, NEAREST
 
 WIDE_TILE = 640 * 1024
 """Bytes of a tile that is scored with many hyperplanes: it stays in the second-level cache."""
@@ -80,10 +80,10 @@ def losses(
     if isinstance(rows, Csr):
         s = _scratch(TILE_ROWS, len(planes), dtype)
         if single:
-            margin_pass.csr_single(values, planes, ask, s, sums)
+            csr_pass.csr_single(values, planes, ask, s, sums)
         else:
             by_feature = np.zeros((d, H))
-            margin_pass.csr_many(values, _by_feature(planes, wide), wide, ask, s, sums, by_feature)
+            csr_pass.csr_many(values, _by_feature(planes, wide), wide, ask, s, sums, by_feature)
             sums = sums._replace(weighted=np.ascontiguousarray(by_feature.T))
         return sums, ask.out
     if single:
@@ -93,13 +93,13 @@ def losses(
         s = _scratch(T, len(planes), dtype, tile=(T, d), z=(H, d))
     units = weight is None and not summed and np.isin(table[2], (-1.0, 0.0, 1.0)).all()
     if values[0].dtype == np.uint8 and units:
-        margin_pass.dense_bytes(*values, planes, wide, ask, s, sums)
+        dense_pass.dense_bytes(*values, planes, wide, ask, s, sums)
     elif single:
-        margin_pass.dense_single(*values, planes, ask, s, sums)
+        dense_pass.dense_single(*values, planes, ask, s, sums)
     elif values[0].dtype == dtype:
-        margin_pass.dense_many(*values, planes, wide, ask, s, sums)
+        dense_pass.dense_many(*values, planes, wide, ask, s, sums)
     else:
-        margin_pass.dense_many_converted(*values, planes, wide, ask, s, sums)
+        dense_pass.dense_many_converted(*values, planes, wide, ask, s, sums)
     return sums, ask.out
 
 
@@ -111,11 +111,11 @@ def scores(rows: Array | Csr, W: Array, wide: bool = True) -> Array:
     planes = _planes(W, dtype, wide)
     out = np.empty((count(rows), len(W)))
     if isinstance(rows, Csr):
-        margin_pass.csr_scores(values, _by_feature(planes, wide), wide, _scratch(TILE_ROWS, len(planes), dtype), out)
+        csr_pass.csr_scores(values, _by_feature(planes, wide), wide, _scratch(TILE_ROWS, len(planes), dtype), out)
     else:
         T = _tile_rows(d * np.dtype(dtype).itemsize, WIDE_TILE)
         s = _scratch(T, len(planes), dtype, tile=(T if wide else 0, d))
-        margin_pass.dense_scores(*values, planes, wide, s, out)
+        dense_pass.dense_scores(*values, planes, wide, s, out)
     return out
 
 

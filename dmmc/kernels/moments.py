@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from dmmc.data.blocks import TILE_ROWS, Csr
-from dmmc.kernels.common import EXACT, FAST, Array, compute_dtype, count, frozen, parts
+from dmmc.kernels.arguments import EXACT, FAST, Array, compute_dtype, count, frozen, parts
 
 NO_WEIGHTS = np.empty(0)
 

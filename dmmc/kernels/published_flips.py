@@ -1,4 +1,4 @@
-"""The published search of evolutionary MMC (paper 002): random flips, and the best stay."""
+"""Kernels of the evolutionary search as paper 002 prints it (`mutation="paper"`): random flips, the best stay."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dmmc.kernels.common import EXACT, FAST, Array
+from dmmc.kernels.arguments import EXACT, FAST, Array
 
 
 @njit(**FAST)

@@ -13,10 +13,7 @@ import numpy as np
 from numba import njit
 
 from dmmc.data.blocks import Csr
-from dmmc.kernels.common import EXACT, FAST, Array, compute_dtype, frozen, parts
-
-NO_LABELS = np.empty(0, np.int8)
-NO_NUMBERS = np.empty(0)
+from dmmc.kernels.arguments import EXACT, FAST, Array, compute_dtype, frozen, parts
 
 
 class Path(NamedTuple):

@@ -1,8 +1,8 @@
 """The master's own solver: a warm-started active-set method.
 
-Newton's step over the planes that carry weight does nearly all the work. The most violating pair (SMO) is
-there for matrices on which Newton fails: it always descends. Plain loops on small arrays and no BLAS, so one
-input gives one answer at any thread count.
+Newton's step over the planes that carry weight does nearly all the work; an exchange of weight between two planes is
+there for matrices on which it fails. Plain loops on small arrays and no BLAS, so one input gives one answer at any
+thread count.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dmmc.master.search_directions import newton_direction, pair_direction
+
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_RIDGE = 1e-9  # of the mean curvature, in Newton's matrix only: it does not move the point that is found
 _SOFTNESS = 1e-2  # the first proximal weight of the biases, in units of tilts^2 / curvature
 _HARDEST = 1e-5  # and the last: below it b = v / soft would be made of rounding errors
 
@@ -99,8 +100,8 @@ def ascend(
             if mu[k] > 0.0 or (settled and k == lowest):
                 free[size] = k
                 size += 1
-        found = _newton(Q, S, g, free[:size], v, centre, soft, box, group, count, scale, mu, d)
-        if not found and not _pair(Q, S, g, b, soft, box, group, scale, mu, d):
+        found = newton_direction(Q, S, g, free[:size], v, centre, soft, box, group, count, scale, mu, d)
+        if not found and not pair_direction(Q, S, g, b, soft, box, group, scale, mu, d):
             continue  # nothing is violated: it is the centres' turn
         cap, hit, slope, curvature = np.inf, -1, 0.0, 0.0  # 4
         _combine(Q, S, d, Qd, dv)
@@ -174,135 +175,6 @@ def _violation(g: Floats, group: Indices, least: Floats) -> float:
     for k in range(g.size):
         least[group[k]] = min(least[group[k]], g[k])
     return -float(least.sum())
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _newton(
-    Q: Floats,
-    S: Floats,
-    g: Floats,
-    free: Indices,
-    v: Floats,
-    centre: Floats,
-    soft: float,
-    box: float,
-    group: Indices,
-    count: int,
-    scale: float,
-    mu: Floats,
-    d: Floats,
-) -> bool:
-    """Newton's direction over the free planes, in sum zero in each group; False if mu cannot descend along it."""
-    r = free.size
-    H = np.empty((r, r))
-    for i in range(r):
-        for j in range(i, r):
-            # a multiple of 11' changes nothing where sum d = 0, and makes the flat plane's zero row definite
-            H[i, j] = Q[free[i], free[j]] + (scale if group[free[i]] == group[free[j]] else 0.0)
-        H[i, i] += _RIDGE * scale
-    column = np.empty(r)
-    for p in range(v.size):
-        if abs(centre[p] + v[p] / soft) < box:
-            for i in range(r):
-                column[i] = S[free[i], p]
-            for i in range(r):
-                tilt = column[i] / soft
-                if tilt != 0.0:
-                    for j in range(i, r):
-                        H[i, j] += tilt * column[j]
-    # Cholesky H = U'U by rows, and all forward solves on the way: the inner loops run along memory
-    x, Y = np.empty(r), np.zeros((r, count))
-    for i in range(r):
-        x[i], Y[i, group[free[i]]] = -g[free[i]], 1.0
-    for k in range(r):
-        if not H[k, k] > 1e-3 * _RIDGE * scale:
-            return False
-        root = 1.0 / np.sqrt(H[k, k])
-        for j in range(k, r):
-            H[k, j] *= root
-        x[k] *= root
-        for q in range(count):
-            Y[k, q] *= root
-        for i in range(k + 1, r):
-            factor = H[k, i]
-            x[i] -= factor * x[k]
-            for q in range(count):
-                Y[i, q] -= factor * Y[k, q]
-            for j in range(i, r):
-                H[i, j] -= factor * H[k, j]
-    sums, M = np.zeros(count), np.zeros((count, count))  # what each group's sum is of x and of the columns of Y
-    for k in range(r - 1, -1, -1):
-        for j in range(k + 1, r):
-            x[k] -= H[k, j] * x[j]
-            for q in range(count):
-                Y[k, q] -= H[k, j] * Y[j, q]
-        x[k] /= H[k, k]
-        p = group[free[k]]
-        sums[p] += x[k]
-        for q in range(count):
-            Y[k, q] /= H[k, k]
-            M[p, q] += Y[k, q]
-    _eliminate(M, sums)
-    slope, blocked, bounded = 0.0, False, False
-    d.fill(0.0)
-    for i in range(r):
-        k = free[i]
-        d[k] = x[i]
-        for q in range(count):
-            d[k] -= sums[q] * Y[i, q]
-        slope += g[k] * d[k]
-        bounded = bounded or d[k] < 0.0
-        blocked = blocked or (d[k] < 0.0 and mu[k] <= 0.0)
-    return slope < 0.0 and bounded and not blocked
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _eliminate(M: Floats, x: Floats) -> None:
-    """Solve M y = x in place, M positive definite and small; what it holds is lost."""
-    for k in range(x.size):
-        for i in range(k + 1, x.size):
-            factor = M[i, k] / M[k, k]
-            x[i] -= factor * x[k]
-            for j in range(k, x.size):
-                M[i, j] -= factor * M[k, j]
-    for k in range(x.size - 1, -1, -1):
-        for j in range(k + 1, x.size):
-            x[k] -= M[k, j] * x[j]
-        x[k] /= M[k, k]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _pair(
-    Q: Floats,
-    S: Floats,
-    g: Floats,
-    b: Floats,
-    soft: float,
-    box: float,
-    group: Indices,
-    scale: float,
-    mu: Floats,
-    d: Floats,
-) -> bool:
-    """Weight for the most violated plane from where in its group that gains most; False if nothing is violated."""
-    into = g.argmin()
-    out, gain = -1, 0.0
-    for k in range(mu.size):
-        fall = g[k] - g[into]
-        if mu[k] > 0.0 and fall > 0.0 and group[k] == group[into]:
-            curvature = Q[into, into] + Q[k, k] - 2.0 * Q[into, k]
-            for p in range(b.size):
-                if abs(b[p]) < box:
-                    curvature += (S[into, p] - S[k, p]) ** 2 / soft
-            step = min(fall / max(curvature, 1e-12 * scale), mu[k])
-            if step * (fall - 0.5 * step * curvature) > gain:
-                gain = step * (fall - 0.5 * step * curvature)
-                out = k
-    d.fill(0.0)
-    if out >= 0:
-        d[into] = 1.0
-        d[out] = -1.0
-    return out >= 0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

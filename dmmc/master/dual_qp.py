@@ -32,7 +32,7 @@ class Solved(NamedTuple):
         The primal value (E5) at ``(w, bias)``.
     lower_bound : float
         The dual value (E6) at the multipliers: no (w, b) has a lower primal value, however early we stopped.
-    solver : {"smo", "piqp"}
+    solver : {"active-set", "piqp"}
         Who gave the answer.
     """
 
@@ -100,22 +100,22 @@ def solve(
     """
     budgets = np.array(C, np.float64).reshape(-1)
     C = float(budgets[0])
-    problem = _scaled(gram, intercepts, tilts, budgets, box, groups)
+    problem = _scale(gram, intercepts, tilts, budgets, box, groups)
     # a gap below this is made of rounding errors
     rounding = 1e-15 * float(np.abs(problem.intercepts).max() + problem.curvature.diagonal().max())
     start = _start(warm, problem.groups, budgets)
     mu, bias, _ = ascend(*problem, start, max(0.99 * tolerance, rounding), _BUDGET)
-    best = _certified(problem, budgets, mu, bias, "smo")
+    best = _certify(problem, budgets, mu, bias, "active-set")
     if not best.value - best.lower_bound <= max(tolerance, 2.0 * rounding) * C:
         second = _fallback(problem)
         if second is not None:
-            other = _certified(problem, budgets, *second, "piqp")
+            other = _certify(problem, budgets, *second, "piqp")
             if other.value - other.lower_bound < best.value - best.lower_bound:
                 best = other
     return best
 
 
-def _scaled(
+def _scale(
     gram: ArrayLike, intercepts: ArrayLike, tilts: ArrayLike, C: ArrayLike, box: float, groups: ArrayLike | None = None
 ) -> _Scaled:
     """Divide the dual by C and append the flat planes; fresh arrays, so numba compiles for one kind only."""
@@ -150,7 +150,7 @@ def _start(warm: ArrayLike | None, groups: NDArray[np.int64], budgets: Floats) -
     return mu
 
 
-def _certified(problem: _Scaled, budgets: Floats, mu: Floats, bias: Floats, solver: str) -> Solved:
+def _certify(problem: _Scaled, budgets: Floats, mu: Floats, bias: Floats, solver: str) -> Solved:
     """Make mu feasible, fix the gauge of the biases, evaluate both sides; the ridge has no part in it."""
     mu = np.maximum(mu, 0.0)
     for p in range(budgets.size):

@@ -16,9 +16,6 @@ Array = NDArray[Any]
 Budgets = float | Sequence[float]
 """C of the margins; and, where linked rows pay too, those of either kind of link."""
 
-FADED = 1e-12
-"""Singular values below this fraction of the largest are rounding."""
-
 
 class Norm(Protocol):
     """A regulariser of W (K, d)."""
@@ -61,7 +58,7 @@ class Frobenius:
         """The master (E6)."""
         known = planes.gram, planes.intercepts, planes.tilts, C, box, planes.multipliers, tolerance
         solved = dual_qp.solve(*known, planes.groups)
-        return solved, _sum(planes, solved.multipliers)
+        return solved, sum_slopes(planes, solved.multipliers)
 
 
 class TraceNorm:
@@ -92,12 +89,12 @@ class TraceNorm:
         known = planes.intercepts, planes.tilts, C, box, planes.multipliers
         solved, mixing, weights = trace_norm.solve(planes.gram, *known, tolerance)
         if tolerance < self.narrow:
-            return solved, mixing @ _sum(planes, weights)
+            return solved, mixing @ sum_slopes(planes, weights)
         E = _metric(leader, self.floor * tolerance / self.accuracy)
         near = dual_qp.solve((planes.gram.reshape(m * m, K * K) @ E.ravel()).reshape(m, m), *known, 0.1 * tolerance)
         # planes that carry weight in either of the two stay
         multipliers = 0.5 * (solved.multipliers + near.multipliers)
-        return solved._replace(multipliers=multipliers, bias=near.bias), E @ _sum(planes, near.multipliers)
+        return solved._replace(multipliers=multipliers, bias=near.bias), E @ sum_slopes(planes, near.multipliers)
 
 
 def _metric(W: Array, floor: float) -> Array:
@@ -111,43 +108,10 @@ def _metric(W: Array, floor: float) -> Array:
     return E + floor * np.eye(K) / K
 
 
-class Alternation:
-    """The trace norm as paper 001 prints it: W for a fixed D, then ``D = (W'W)^1/2 / tr``, from ``D = I / d`` on.
-
-    D loses rank at once, and W never leaves the range of D: after the first master no direction outside the span of
-    the first hyperplanes is ever tried (docs/mathematics.md, "Subspace"). Its bounds are those of the problem with D as
-    it is.
-    """
-
-    by_row = False
-    accuracy = 0.0
-    inward = 0.0
-
-    def cost(self, W: Array) -> float:
-        """``1/2 |W|_*^2``, which is what W costs with the D that is made of it."""
-        return TRACE_NORM.cost(W)
-
-    def solve(self, planes: Planes, leader: Array, C: Budgets, box: float, tolerance: float) -> tuple[Solved, Array]:
-        """(E6) with ``G = Z D Z'`` and ``W = V D``; D is a thin factor made of the last W."""
-        m, K, d = planes.points.shape
-        if not leader.any():
-            solved = dual_qp.solve(
-                planes.gram / d, planes.intercepts, planes.tilts, C, box, planes.multipliers, tolerance
-            )
-            return solved, _sum(planes, solved.multipliers) / d
-        _, sigma, directions = np.linalg.svd(leader, full_matrices=False)
-        kept = sigma > FADED * sigma[0]
-        factor = np.sqrt(sigma[kept] / sigma[kept].sum())[:, None] * directions[kept]
-        rows = (planes.slopes.reshape(m * K, d) @ factor.T).reshape(m, -1)
-        solved = dual_qp.solve(rows @ rows.T, planes.intercepts, planes.tilts, C, box, planes.multipliers, tolerance)
-        return solved, (solved.multipliers @ rows).reshape(K, -1) @ factor
-
-
-def _sum(planes: Planes, multipliers: Array) -> Array:
+def sum_slopes(planes: Planes, multipliers: Array) -> Array:
     """``V = sum_k lam_k Z_k``."""
     return planes._replace(multipliers=multipliers).weights()
 
 
 FROBENIUS = Frobenius()
 TRACE_NORM = TraceNorm()
-ALTERNATION = Alternation()

@@ -16,6 +16,7 @@ from dmmc import kernels
 from dmmc.data.blocks import Block
 from dmmc.model.losses import Split, Table
 from dmmc.model.passes import Hyperplanes, Labelling, labels_of
+from dmmc.solvers.published_step import constant_step
 
 Array = NDArray[Any]
 
@@ -106,7 +107,7 @@ def _course(block: Block, params: Epoch, leg: Leg, order: Array, norms: Array) -
         assert params.split is not None
         pulls, table = _pulls(block, leg.reference, params.split.concave), params.split.convex
     begun = 0.0 if params.rate is not None else 1.0 + params.C + leg.steps * len(order)
-    rate = 1.0 if params.rate is None else params.rate / ((1 + leg.steps) * len(order))
+    rate = 1.0 if params.rate is None else constant_step(params.rate, leg.steps, len(order))
     return kernels.Course(
         order=order,
         labels=np.ascontiguousarray(labels, np.int8),

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.data.blocks import Block
+from dmmc.kernels import label_climb
 from dmmc.kernels import label_flips as kernels
 from dmmc.model.passes import Labelling
 
@@ -251,7 +252,7 @@ def gains(block: Block, params: Sweep) -> tuple[tuple[Best, Best], ...]:
         gain = 4.0 * omega * (omega * lengths - y * scores)
         both = []
         for sign in (1, -1):
-            top = kernels.highest(gain, y, sign, params.most)
+            top = kernels.find_highest(gain, y, sign, params.most)
             both.append(Best(gain[top], block.start + top, weight[top], dense(block)[top], params.most))
         found.append((both[0], both[1]))
     return tuple(found)
@@ -293,7 +294,7 @@ def climbed(block: Block, params: Climb) -> list[Climbed]:
     found = []
     for start in params.P:
         p, y = start.copy(), np.empty(len(dense(block)), np.int8)
-        fitness, balance, threshold = kernels.climb(
+        fitness, balance, threshold = label_climb.climb(
             dense(block), lengths, weight, params.total, params.limit, params.epsilon, params.most, p, y
         )
         base = Signs(p, threshold, block.stop, np.zeros(0, np.int64))

@@ -18,7 +18,8 @@ from dmmc import CuttingPlaneMMC, InputError, SubspaceMMC
 from dmmc.data.open import open_dataset
 from dmmc.engine import Local
 from dmmc.master import trace_norm
-from dmmc.master.norms import ALTERNATION, FROBENIUS, TRACE_NORM, Norm
+from dmmc.master.norms import FROBENIUS, TRACE_NORM, Norm
+from dmmc.master.published_alternation import ALTERNATION
 from dmmc.model.geometry import measure
 from dmmc.model.losses import LOSSES
 from dmmc.model.passes import Given

@@ -213,7 +213,7 @@ def test_arrays_in_any_layout_are_taken_without_compiling_again() -> None:
     rows, _ = exact_rows(rng, 60, 4, "float32")
     asked = exact_ask(rng, 60, 4, 2, HINGE)
     wanted = ask(rows, asked)
-    before = len(kernels.margin_pass.dense_many.signatures)
+    before = len(kernels.dense_pass.dense_many.signatures)
     other = asked._replace(
         b=np.asfortranarray(asked.b),
         labels=np.asfortranarray(asked.labels),
@@ -221,7 +221,7 @@ def test_arrays_in_any_layout_are_taken_without_compiling_again() -> None:
         weight=np.repeat(asked.weight, 2)[::2],
     )
     assert_same(ask(np.asfortranarray(rows), other), wanted)
-    assert len(kernels.margin_pass.dense_many.signatures) == before
+    assert len(kernels.dense_pass.dense_many.signatures) == before
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ class Problem(NamedTuple):
     def rounds(self, warm: Floats | None = None, tolerance: float = 1e-6) -> int:
         """How long the solver works from a given start."""
         gram = self.slopes @ self.slopes.T
-        scaled = dual_qp._scaled(gram, self.intercepts, self.tilts, self.C, self.box)
+        scaled = dual_qp._scale(gram, self.intercepts, self.tilts, self.C, self.box)
         start = dual_qp._start(warm, scaled.groups, np.array([self.C]))
         return int(ascend(*scaled, start, tolerance, dual_qp._BUDGET)[2])
 
@@ -185,7 +185,7 @@ def test_the_optimum_is_the_one_that_an_interior_point_method_finds(problem: Pro
 def test_the_gap_is_within_the_tolerance_asked_for(problem: Problem, tolerance: float) -> None:
     solved = problem.solve(tolerance=tolerance)
     assert_certified(problem, solved)
-    assert solved.solver == "smo"
+    assert solved.solver == "active-set"
     assert solved.value - solved.lower_bound <= tolerance * problem.C
 
 
@@ -210,7 +210,7 @@ def test_a_cutting_plane_run_needs_no_fallback_and_warm_starts_save_work(k: int,
         solved, cold = problem.solve(warm=warm), problem.solve()
         for answer in (solved, cold):
             assert_certified(problem, answer)
-            assert answer.solver == "smo"
+            assert answer.solver == "active-set"
             assert answer.value - answer.lower_bound <= 1e-6 * C
         assert solved.value == pytest.approx(cold.value, abs=2e-6 * C)
         warm_rounds += problem.rounds(warm)
@@ -391,7 +391,7 @@ def test_the_interior_point_method_answers_when_the_budget_is_spent(
     monkeypatch.setattr(dual_qp, "_BUDGET", 0)
     solved = problem.solve()
     assert_certified(problem, solved)
-    assert (usual.solver, solved.solver) == ("smo", "piqp")
+    assert (usual.solver, solved.solver) == ("active-set", "piqp")
     assert solved.value - solved.lower_bound <= 1e-6 * 100
     assert solved.value == pytest.approx(usual.value, abs=2e-6 * 100)
 
@@ -404,7 +404,7 @@ def test_without_the_fallback_the_best_iterate_is_returned(monkeypatch: pytest.M
         monkeypatch.setattr(dual_qp, "_BUDGET", budget)
         solved = problem.solve()
         assert_certified(problem, solved)
-        assert solved.solver == "smo"
+        assert solved.solver == "active-set"
         gaps.append(solved.value - solved.lower_bound)
     assert gaps[0] >= gaps[1] > gaps[2]
 
@@ -432,7 +432,7 @@ def test_a_fallback_that_raises_or_returns_nonsense_leaves_the_first_answer(
         monkeypatch.setitem(sys.modules, "piqp", fake)
         solved = problem.solve()
         assert_certified(problem, solved)
-        assert solved.solver == "smo"
+        assert solved.solver == "active-set"
 
 
 def test_the_fallback_is_not_imported_for_an_ordinary_problem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -443,7 +443,7 @@ def test_the_fallback_is_not_imported_for_an_ordinary_problem(monkeypatch: pytes
         return real(name, *rest, **options)
 
     monkeypatch.setattr(builtins, "__import__", forbidding)
-    assert a_problem(1, 40, 3, 10, 100.0, 0.1).solve().solver == "smo"
+    assert a_problem(1, 40, 3, 10, 100.0, 0.1).solve().solver == "active-set"
 
 
 def some_planes(count: int, K: int = 3, d: int = 4, dtype: Any = np.float64) -> Planes:

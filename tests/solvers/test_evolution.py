@@ -17,7 +17,7 @@ from dmmc.model.passes import Drawn, Given
 from dmmc.solvers import sign_sums
 from dmmc.solvers.driver import drive
 from dmmc.solvers.evolution import Evolution, Problem
-from dmmc.solvers.evolution_published import Published
+from dmmc.solvers.published_evolution import Published
 from dmmc.solvers.sign_sums import Signs, Sweep
 from dmmc.solvers.whitening import Whitened, whitening
 

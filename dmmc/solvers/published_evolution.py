@@ -1,4 +1,4 @@
-"""The evolutionary search as it was published (paper 002, Algorithm 1), for comparison: random flips, the best stay.
+"""The evolutionary search as paper 002 prints it (Algorithm 1, `mutation="paper"`), for comparison.
 
 Generation t flips max(1, n / (t + 1)) random signs of each parent; a flip that would break the balance goes together
 with one of the opposite sign. Fitness follows from `p = Φᵀy`, which a flip changes by one row of Φ, so Φ is held here.
