@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from dmmc import CuttingPlaneMMC, EvolutionaryMMC, PairwiseMMC, StochasticMMC, SubspaceMMC
 
 
 @pytest.fixture
@@ -40,20 +37,3 @@ def test_scripts_named_in_commands_exist(readme: str, repo: Path) -> None:
     scripts = re.findall(r"\b((?:examples|benchmarks)/\w+\.py)", "\n".join(commands(readme)))
     assert scripts
     assert [name for name in scripts if not (repo / name).is_file()] == []
-
-
-def documented(readme: str, estimator: str) -> list[str]:
-    section = readme.split(f"## Parameters of `{estimator}`")[1].split("\n## ")[0]
-    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    return [name for row in rows for name in re.findall(r"`(\w+)`", row)]
-
-
-def test_the_table_of_parameters_is_that_of_the_estimator(readme: str) -> None:
-    assert sorted(documented(readme, "CuttingPlaneMMC")) == sorted(CuttingPlaneMMC().get_params())
-
-
-@pytest.mark.parametrize("estimator", [EvolutionaryMMC, PairwiseMMC, StochasticMMC, SubspaceMMC])
-def test_the_table_of_another_estimator_has_what_is_its_own(readme: str, estimator: Any) -> None:
-    common, own = CuttingPlaneMMC().get_params(), estimator().get_params()
-    told = documented(readme, estimator.__name__)
-    assert own.keys() - common.keys() <= set(told) <= own.keys()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dmmc import estimators
+from dmmc.app.fit_listener import FitListener, Progress
+from dmmc.app.run import Run
 from dmmc.data.dataset import Rows
 from dmmc.data.open import open_dataset, open_rows
 from dmmc.data.readers.zarr_nodes import find_matrix, opened
@@ -24,12 +24,10 @@ from dmmc.errors import ClusteringWarning, InputError
 from dmmc.estimators.checks import draw_seed
 from dmmc.estimators.fitting import MarginClusterer
 from dmmc.estimators.parameters import list_parameters
-from dmmc.features import maps
 from dmmc.machine import peak_memory
 from dmmc.methods import METHODS
 from dmmc.pairs.io import read as read_links
 from dmmc.plain_json import plain
-from dmmc.report.summary import summarise
 from dmmc.results import array_folder, contents
 from dmmc.results.checkpoints import Checkpoints, asked
 from dmmc.results.contents import UNFINISHED, check_image_shape
@@ -39,79 +37,6 @@ if TYPE_CHECKING:
     from dmmc.engine.dask_client import Cluster
 
 Array = NDArray[Any]
-Progress = Callable[[dict[str, Any]], Any]
-
-
-class Run:
-    """A finished fit.
-
-    Attributes
-    ----------
-    labels : int32 array of n cluster numbers; 0 is the largest cluster
-    model : the fitted estimator
-    history : one dict a pass: objective, gap, planes, flips, seconds
-    choices : what was chosen for this fit
-    info : what `run.json` holds: parameters, versions, data, timings, warnings
-    """
-
-    def __init__(self, model: MarginClusterer, dataset: Rows, info: dict[str, Any]) -> None:
-        self.model = model
-        self.info = info
-        self._dataset = dataset
-        self._image_shape: tuple[int, ...] | None = None
-
-    @property
-    def labels(self) -> NDArray[np.int32]:
-        """Cluster of each training row."""
-        labels: NDArray[np.int32] = self.model.labels_
-        return labels
-
-    @property
-    def history(self) -> list[dict[str, Any]]:
-        """One dict a pass."""
-        return self.model.history_
-
-    @property
-    def choices(self) -> dict[str, Any]:
-        """What was chosen, and what happened."""
-        return self.model.choices_
-
-    def save(self, path: str | Path, *, overwrite: bool = False, scores: bool = False, image_shape: Any = None) -> Path:
-        """Write labels, model, history, run.json and report to a folder, as `out=` does."""
-        check_image_shape(image_shape, self._dataset.n_features)
-        with Out(path, overwrite=overwrite) as out, Local(open_dataset(self._dataset)) as engine:
-            for line in self.history:
-                out.log(line)
-            self._finish(out, engine, scores, image_shape or self._image_shape)
-        return Path(path)
-
-    def _finish(self, out: Out, engine: Engine, scores: bool, image_shape: tuple[int, ...] | None) -> None:
-        decision = self.model.decision()
-        f = np.concatenate(list(engine.rows(maps.scores, decision))) if scores else None
-        out.finish(
-            contents.Result(
-                labels=self.labels,
-                scores=f[:, 0] if f is not None and f.shape[1] == 1 else f,
-                row_ids=self._dataset.row_ids,
-                model=self.model.to_arrays(),
-                run=self.info,
-                summary=summarise(
-                    engine.dataset,
-                    engine.run,
-                    decision,
-                    self.labels,
-                    images=image_shape is not None,
-                    standardised=self.choices["standardised"],
-                    subspace=self.model.subspace(),
-                ),
-                feature_names=self._dataset.feature_names,
-                image_shape=image_shape,
-            )
-        )
-
-    def __repr__(self) -> str:
-        sizes = np.bincount(self.labels).tolist()
-        return f"Run({self.choices['method']}: {len(self.labels)} rows in clusters of {sizes})"
 
 
 def fit(
@@ -201,7 +126,7 @@ def fit(
         if keeper is not None:
             defaults = {name: default for name, default, _, _ in list_parameters(model)}
             keeper.compare(asked(method, model.get_params(), sample_weight, links), defaults)
-        watch = _Watch(folder, progress, model)
+        watch = FitListener(folder, progress, model)
         cluster = None
         if scheduler is not None or workers is not None:
             from dmmc.engine.dask_client import connect
@@ -364,37 +289,3 @@ def _model(method: Any, n_clusters: int, params: Mapping[str, Any]) -> MarginClu
         )
     model: MarginClusterer = cls(n_clusters, **{**METHODS[method].defaults, **fixed, **params})
     return model
-
-
-class _Watch:
-    """Hears of each phase and each pass of a fit: takes the time, writes the history, tells the user."""
-
-    def __init__(self, folder: Out | None, progress: Progress | None, model: MarginClusterer) -> None:
-        self.n_rows = 0
-        self._folder = folder
-        self._progress = progress
-        self._model = model
-        self._began = time.perf_counter()
-        self._starts: list[tuple[str, float]] = []
-        self._last = self._began
-
-    @property
-    def timings(self) -> dict[str, float]:
-        """Seconds of each phase that has ended, and of all of them."""
-        seconds = {name: end - start for (name, start), (_, end) in pairwise(self._starts)}
-        return {**seconds, "total": self._starts[-1][1] - self._began}
-
-    def __call__(self, event: dict[str, Any]) -> None:
-        now = time.perf_counter()
-        each, self._last = now - self._last, now
-        if "iteration" not in event:
-            self._starts.append((event["phase"], now))
-        else:
-            if self._folder is not None:
-                self._folder.log(event)
-            left = (self._model.max_passes - event["iteration"]) * each
-            if self._model.max_seconds is not None:
-                left = min(left, max(0.0, self._model.max_seconds - event["seconds"]))
-            event = {"phase": "search", **event, "rows_per_second": self.n_rows / max(each, 1e-9), "at_most": left}
-        if self._progress is not None:
-            self._progress(event)

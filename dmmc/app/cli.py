@@ -1,50 +1,27 @@
-"""The command line: a thin shell over `dmmc.fit` and friends.
-
-Exit codes: 0 done; 2 bad usage or bad input; 3 the cluster was lost; 4 the store or disk failed; 130 interrupted.
-"""
+"""The command line: a thin shell over `dmmc.fit` and friends. `terminal` says how a command ends."""
 
 from __future__ import annotations
 
 import inspect
 import json
-import math
 import os
-import re
 import shlex
-import signal
-import sys
-import time
-import warnings
-from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from dmmc import __version__
+from dmmc.app import terminal
+from dmmc.app.cli_options import add_cluster_options, parse_settings, parse_shape, read_cluster
 from dmmc.app.progress import Progress
-from dmmc.errors import ClusteringWarning, ClusterLost, InputError
+from dmmc.app.terminal import show_path, show_warnings
+from dmmc.errors import InputError
 from dmmc.methods import METHODS
-
-PATIENCE = 10.0
-"""Seconds in which a second interrupt is taken for the first."""
-
-
-class _Commands(click.Group):
-    """All commands; an interrupt is told here, as click would print an empty line first."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as interrupt:
-            _complain(f"interrupted.{_noted(interrupt) or ' What was unfinished is removed.'}")
-            raise click.exceptions.Exit(130) from None
 
 
 @click.group(
-    cls=_Commands,
+    cls=terminal.Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -58,159 +35,25 @@ def cli(context: click.Context) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; every failure is one sentence and an exit code."""
-    interrupt = _Interrupt()
-    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(stop) in (signal.SIG_DFL, signal.default_int_handler):  # under nohup it stays ignored
-            signal.signal(stop, interrupt)
-    code = _code(sys.argv[1:] if arguments is None else arguments)
-    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the work is done or undone: its code stands
-        signal.signal(stop, signal.SIG_IGN)
-    if code == 130:  # at once, as Python may end itself by a signal after an interrupt, and then the code would be lost
-        os._exit(code)
-    sys.exit(code)
+    """Run the command line."""
+    terminal.run(cli, arguments)
 
 
-def _code(arguments: list[str]) -> int:
-    try:
-        return int(cli.main(arguments, prog_name="dmmc", standalone_mode=False, obj=arguments) or 0)
-    except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        hint = f" (see '{context.command_path} --help')" if context is not None else ""
-        _complain(error.format_message() + hint)
-        return 2
-    except InputError as error:
-        _complain(f"{error}{_noted(error)}")
-        return 2
-    except ClusterLost as error:
-        _complain(f"{error}{_noted(error)}")
-        return 3
-    except MemoryError as error:
-        _complain(f"there is not enough memory: {error}.{_noted(error)}")
-        return 4
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        _complain(f"the disk or store failed: {error.strerror or error}{where}.{_noted(error)}")
-        return 4
+class FitCommand(click.Command):
+    """`dmmc fit`, whose help names the most used parameters of the default method."""
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the parameters below the options."""
+        from dmmc.app.parameter_tables import list_most_used
 
-def _noted(error: BaseException) -> str:
-    """What was said about going on after it."""
-    return "".join(f" {note}" for note in getattr(error, "__notes__", ()))
-
-
-class _Interrupt:
-    """Turns signals into one KeyboardInterrupt: who asks again while a checkpoint is being written has to wait."""
-
-    def __init__(self) -> None:
-        self._last = -math.inf
-
-    def __call__(self, *_: object) -> None:
-        now = time.monotonic()
-        if now - self._last > PATIENCE:
-            self._last = now
-            raise KeyboardInterrupt
-
-
-def _complain(text: str) -> None:
-    """One line on stderr, whatever characters the user's names hold."""
-    line = " ".join(text.split())
-    click.echo("dmmc: " + "".join(c if c.isprintable() else "?" for c in line), err=True)
-
-
-def _name(path: Path) -> str:
-    """A path as it can be printed."""
-    return click.format_filename(path)
-
-
-# -------------------------------------------------------------------------------------------------- options
-
-
-OPTIONS = {"n_clusters": "-k", "random_state": "--random-state", "n_jobs": "--n-jobs", "max_seconds": "--max-seconds"}
-"""Parameters of all methods that have options of their own."""
-
-
-def _settings(texts: tuple[str, ...], taken: Container[str]) -> dict[str, Any]:
-    """Parameters of a method from NAME=VALUE; names that are taken mean something else."""
-    found = {}
-    for text in texts:
-        name, value = _setting(text)
-        if name in OPTIONS:
-            raise InputError(f"--set {text!r}: say {OPTIONS[name]} instead.")
-        if name in taken:
-            raise InputError(f"--set {text!r}: {name} is not a parameter of a method.")
-        found[name] = value
-    return found
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise InputError(f"--set {text!r}: NAME=VALUE is wanted, such as --set C=30.")
-    words = {"none": None, "true": True, "false": False}
-    if value.lower() in words:
-        return name, words[value.lower()]
-    for kind in (int, float):
-        try:
-            return name, kind(value)
-        except ValueError:
-            pass
-    return name, value
-
-
-def _shape(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    if not re.fullmatch(r"[1-9][0-9]{0,5}(x[1-9][0-9]{0,5}){1,2}", text.lower()):
-        raise InputError(f"--image-shape {text!r}: HEIGHTxWIDTH is wanted, such as 28x28 (or 32x32x3).")
-    return tuple(int(part) for part in text.lower().split("x"))
-
-
-def _cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    options = (
-        click.option("--workers", type=int, help="start this many local worker processes for the run"),
-        click.option("--scheduler", help="address (tcp://, tls://) or scheduler file of a Dask cluster"),
-        click.option("--tls-ca", help="certificate authority of the cluster"),
-        click.option("--tls-cert", help="client certificate"),
-        click.option("--tls-key", help="client key"),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
-def _cluster(scheduler: str | None, workers: int | None, **tls: str | None) -> dict[str, Any]:
-    """Options of a cluster as `dmmc.fit` takes them."""
-    files = {name.removeprefix("tls_"): path for name, path in tls.items() if path is not None}
-    if files and len(files) < 3:
-        raise InputError(f"--tls-{next(iter(files))} was given; --tls-ca, --tls-cert and --tls-key go together.")
-    return {"scheduler": scheduler, "workers": workers, "security": files or None}
-
-
-def _refuse(later: dict[str, Any]) -> None:
-    """Say of an option that it is not there yet, if it was given."""
-    for name, value in later.items():
-        if value:
-            raise InputError(f"--{name.replace('_', '-')} is not in this version yet; leave it out.")
-
-
-@contextmanager
-def _notes() -> Iterator[None]:
-    """Tell what a fit warns of in a sentence each, when it is done."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ClusteringWarning)
-        yield
-    for warning in caught:
-        if issubclass(warning.category, ClusteringWarning):
-            _complain(f"note: {warning.message}")
-        else:
-            warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
+        with formatter.section("Most used parameters (--set NAME=VALUE; all: dmmc methods --parameters METHOD)"):
+            formatter.write_dl(list_most_used("cpmmc"))
 
 
 # ------------------------------------------------------------------------------------------------- commands
 
 
-@cli.command()
+@cli.command(cls=FitCommand)
 @click.argument("source")
 @click.option("-k", "--n-clusters", type=int, required=True, help="number of clusters, 2 to 100")
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="folder to write")
@@ -230,73 +73,42 @@ def _notes() -> Iterator[None]:
 @click.option("--dashboard", is_flag=True, help="with --workers, show Dask's dashboard on this machine")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
 @click.option("--quiet", is_flag=True, help="no progress")
-@_cluster_options
+@add_cluster_options
 @click.pass_obj
 def fit(
     arguments: list[str],
     /,
     source: str,
-    n_clusters: int,
     out: Path,
-    method: str,
-    component: str | None,
-    constraints: str | None,
     settings: tuple[str, ...],
-    random_state: int,
-    resume: bool,
-    overwrite: bool,
-    max_seconds: float | None,
-    n_jobs: int | None,
-    scores: bool,
     image_shape: str | None,
-    performance_report: str | None,
-    dashboard: bool,
+    storage_option: tuple[str, ...],
     as_json: bool,
     quiet: bool,
-    scheduler: str | None,
-    workers: int | None,
-    tls_ca: str | None,
-    tls_cert: str | None,
-    tls_key: str | None,
-    **later: Any,
+    **options: Any,
 ) -> None:
     """Cluster the rows of SOURCE (a zarr store; see 'dmmc convert' for other files) into K clusters."""
-    _refuse(later)
-    shape = _shape(image_shape)
+    if storage_option:
+        raise InputError("--storage-option is not in this version yet; leave it out.")
+    shape = parse_shape(image_shape)
     from dmmc.app import api
     from dmmc.plain_json import plain
 
-    params = _settings(settings, inspect.signature(api.fit).parameters)
-    with _notes(), Progress(quiet=quiet) as progress:
+    params = parse_settings(settings, inspect.signature(api.fit).parameters)
+    cluster = read_cluster(options)
+    command = shlex.join(["dmmc", *arguments])
+    with show_warnings(), Progress(quiet=quiet) as progress:
         run = api.fit(
-            source,
-            n_clusters,
-            method=method,
-            component=component,
-            constraints=constraints,
-            out=out,
-            resume=resume,
-            overwrite=overwrite,
-            scores=scores,
-            image_shape=shape,
-            performance_report=performance_report,
-            dashboard=dashboard,
-            **_cluster(scheduler, workers, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key),
-            n_jobs=n_jobs,
-            max_seconds=max_seconds,
-            random_state=random_state,
-            progress=progress,
-            command=shlex.join(["dmmc", *arguments]),
-            **params,
+            source, out=out, image_shape=shape, progress=progress, command=command, **options, **cluster, **params
         )
     info = run.info
     if as_json:
         click.echo(json.dumps(plain({"out": str(out), **info})))
     elif not quiet:
         sizes = ", ".join(map(str, info["sizes"]))
-        click.echo(f"{info['data']['n_rows']} rows in {n_clusters} clusters of {sizes} rows")
+        click.echo(f"{info['data']['n_rows']} rows in {len(info['sizes'])} clusters of {sizes} rows")
         click.echo(f"objective {info['objective']:.6g} after {info['passes']} passes, {info['timings']['total']:.1f} s")
-        click.echo(f"written to {_name(out)}: {', '.join(sorted(os.listdir(out)))}{_report_words(out)}")
+        click.echo(f"written to {show_path(out)}: {', '.join(sorted(os.listdir(out)))}{_report_words(out)}")
 
 
 def _report_words(out: Path) -> str:
@@ -312,7 +124,7 @@ def _report_words(out: Path) -> str:
 @click.option("--scores", type=click.Path(path_type=Path), help="SCORES.zarr to write")
 @click.option("--component", help="path inside the store")
 @click.option("--n-jobs", type=int, help="threads; all cores if left out")
-@_cluster_options
+@add_cluster_options
 def predict(
     out: Path,
     source: str,
@@ -320,13 +132,13 @@ def predict(
     scores: Path | None,
     component: str | None,
     n_jobs: int | None,
-    **cluster: Any,
+    **options: Any,
 ) -> None:
     """Label the rows of SOURCE with the model that a fit wrote to OUT."""
-    where = _cluster(**cluster)
+    cluster = read_cluster(options)
     from dmmc.app import api
 
-    api.check_cluster(**where)
+    api.check_cluster(**cluster)
     for target in (labels, scores):
         if target is not None and os.path.lexists(target):
             raise InputError(f"{target} exists; choose another path, or remove it first.")
@@ -336,8 +148,8 @@ def predict(
         raise InputError(f"labels and scores are both to be {labels}; choose two paths.")
     model = api.load(out).set_params(n_jobs=n_jobs)
     paths = {"labels": labels} if scores is None else {"labels": labels, "scores": scores}
-    count = model.predict_to(source, paths, component, **where)
-    click.echo(f"{count} labels written to {_name(labels)}")
+    count = model.predict_to(source, paths, component, **cluster)
+    click.echo(f"{count} labels written to {show_path(labels)}")
 
 
 @cli.command()
@@ -376,12 +188,12 @@ def pairs(
         raise InputError(f"{target.parent} is not a folder; the folder to write {target.name} in is wanted.")
     model = api.load(out).set_params(n_jobs=n_jobs)
     rows = open_dataset(source, component, n_jobs)
-    with _notes():
+    with show_warnings():
         found = propose_pairs(
             rows, model, n_pairs, constraints=constraints, n_restarts=restarts, random_state=random_state
         )
     write(target, found, rows.row_ids)
-    click.echo(f"{len(found)} pairs written to {_name(target)}: fill in the column link with must or cannot")
+    click.echo(f"{len(found)} pairs written to {show_path(target)}: fill in the column link with must or cannot")
 
 
 @cli.command()
@@ -430,7 +242,7 @@ def convert(
         click.echo(json.dumps(plain(done)))
     elif not quiet:
         kind = "sparse " if done["sparse"] else ""
-        click.echo(f"{done['rows']} x {done['columns']} {kind}{done['dtype']} written to {_name(output)}")
+        click.echo(f"{done['rows']} x {done['columns']} {kind}{done['dtype']} written to {show_path(output)}")
 
 
 @cli.command()
@@ -457,18 +269,25 @@ def report(out: Path, image_shape: str | None) -> None:
     from dmmc.report import available
     from dmmc.results import contents
 
-    shape = _shape(image_shape)
+    shape = parse_shape(image_shape)
     contents.read_run(out)
     if not available():
         raise InputError("the report needs plotly; install it with: pip install 'dmmc[report]'.")
-    click.echo(f"written: {_name(contents.write_report(out, shape))}")
+    click.echo(f"written: {show_path(contents.write_report(out, shape))}")
 
 
 @cli.command()
-def methods() -> None:
-    """The methods of this version, one line each."""
-    for name, method in METHODS.items():
-        click.echo(f"{name:14s}{method.words}")
+@click.option("--parameters", "method", metavar="METHOD", help="the parameters of this method: default, range, meaning")
+@click.option("--markdown", is_flag=True, help="with --parameters: as a table of Markdown")
+def methods(method: str | None, markdown: bool) -> None:
+    """The methods of this version, one line each, or the parameters of one of them."""
+    if method is not None:
+        from dmmc.app.parameter_tables import show_parameters
+
+        click.echo(show_parameters(method, markdown=markdown))
+        return
+    for name, record in METHODS.items():
+        click.echo(f"{name:14s}{record.words}")
 
 
 @cli.command()
@@ -477,5 +296,5 @@ def demo(out: Path) -> None:
     """Cluster 1,797 handwritten digits beside k-means, write a report, and say what to try next."""
     from dmmc.app.demo import tell
 
-    with _notes():
+    with show_warnings():
         tell(out, click.echo)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from dmmc.app.api import Run
+from dmmc.app.run import Run
 from dmmc.data.open import open_dataset
 from dmmc.errors import ClusteringWarning, InputError
 from dmmc.estimators.checks import check_number, draw_seed

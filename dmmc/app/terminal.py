@@ -1,0 +1,117 @@
+"""What a command says at the terminal and how it ends: one sentence for a failure, an exit code, one interrupt.
+
+Exit codes: 0 done; 2 bad usage or bad input; 3 the cluster was lost; 4 the store or disk failed; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dmmc.errors import ClusteringWarning, ClusterLost, InputError
+
+PATIENCE = 10.0
+"""Seconds in which a second interrupt is taken for the first."""
+
+
+class Commands(click.Group):
+    """All commands; an interrupt is told here, as click would print an empty line first."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            complain(f"interrupted.{list_notes(interrupt) or ' What was unfinished is removed.'}")
+            raise click.exceptions.Exit(130) from None
+
+
+def run(commands: click.Group, arguments: list[str] | None = None) -> None:
+    """Run a command and end the process; every failure is one sentence and an exit code."""
+    interrupt = Interrupt()
+    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(stop) in (signal.SIG_DFL, signal.default_int_handler):  # under nohup it stays ignored
+            signal.signal(stop, interrupt)
+    code = find_code(commands, sys.argv[1:] if arguments is None else arguments)
+    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the work is done or undone: its code stands
+        signal.signal(stop, signal.SIG_IGN)
+    if code == 130:  # at once, as Python may end itself by a signal after an interrupt, and then the code would be lost
+        os._exit(code)
+    sys.exit(code)
+
+
+def find_code(commands: click.Group, arguments: list[str]) -> int:
+    """Run a command and give its exit code."""
+    try:
+        return int(commands.main(arguments, prog_name="dmmc", standalone_mode=False, obj=arguments) or 0)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        hint = f" (see '{context.command_path} --help')" if context is not None else ""
+        complain(error.format_message() + hint)
+        return 2
+    except InputError as error:
+        complain(f"{error}{list_notes(error)}")
+        return 2
+    except ClusterLost as error:
+        complain(f"{error}{list_notes(error)}")
+        return 3
+    except MemoryError as error:
+        complain(f"there is not enough memory: {error}.{list_notes(error)}")
+        return 4
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        complain(f"the disk or store failed: {error.strerror or error}{where}.{list_notes(error)}")
+        return 4
+
+
+def list_notes(error: BaseException) -> str:
+    """What was said about going on after it."""
+    return "".join(f" {note}" for note in getattr(error, "_show_warnings__", ()))
+
+
+class Interrupt:
+    """Turns signals into one KeyboardInterrupt: who asks again while a checkpoint is being written has to wait."""
+
+    def __init__(self) -> None:
+        self._last = -math.inf
+
+    def __call__(self, *_: object) -> None:
+        """Interrupt, unless that was done a moment ago."""
+        now = time.monotonic()
+        if now - self._last > PATIENCE:
+            self._last = now
+            raise KeyboardInterrupt
+
+
+def complain(text: str) -> None:
+    """One line on stderr, whatever characters the user's names hold."""
+    line = " ".join(text.split())
+    click.echo("dmmc: " + "".join(c if c.isprintable() else "?" for c in line), err=True)
+
+
+def show_path(path: Path) -> str:
+    """A path as it can be printed."""
+    return click.format_filename(path)
+
+
+@contextmanager
+def show_warnings() -> Iterator[None]:
+    """Tell what a fit warns of in a sentence each, when it is done."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ClusteringWarning)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, ClusteringWarning):
+            complain(f"note: {warning.message}")
+        else:
+            warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
