@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from dmmc.convert.formats import reader_of
-from dmmc.convert.reading import Reader
+from dmmc.convert.formats import find_reader
 from dmmc.convert.store import Writer
 from dmmc.errors import InputError
+from dmmc.results.atomic_files import write_folder
 
 __all__ = ["convert"]
 
@@ -31,7 +31,7 @@ def convert(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Write the matrix of a file as a zarr store, in memory that does not grow with the file.
+    """Write the matrix of a file as a zarr store, in memory that does not grow with the file (but see Matrix Market).
 
     The kind of file is told by its first bytes, and for text by its name:
 
@@ -43,8 +43,8 @@ def convert(
     - parquet: columns of numbers; a single column of text, or the index of a pandas frame, holds row ids. Missing
       numbers are NaN.
     - svmlight (.svm, .svmlight, .libsvm, .txt), also gzipped: labels are kept, as ``obs/label``.
-    - Matrix Market (.mtx), also gzipped: needs 24 bytes of disk an entry beside the target (48 if they do not
-      come by rows), and 32 bytes of memory a row.
+    - Matrix Market (.mtx), also gzipped: needs 40 bytes of memory an entry (80 if symmetric, 8 if dense); a file for
+      which the free memory does not suffice is refused.
     - h5ad: X, or the matrix that `key` names, dense or CSR; the indices of obs and var are row ids and feature names.
 
     Numbers lose nothing. Those of binary files keep their dtype (float16 becomes float32, booleans uint8). Those of
@@ -89,22 +89,25 @@ def convert(
     begun = time.perf_counter()
     source, target = Path(source), Path(target)
     _check(source, target, chunk_rows, overwrite)
-    kind = reader_of(source)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
-    try:
-        scratch = work / "scratch"
-        scratch.mkdir()
-        reader = kind(source, key, scratch)
-        try:
-            summary = _write(reader, work, chunk_rows, progress, begun)
-        finally:
-            reader.close()
-        summary["bytes_on_disk"] = _size(work / "store")
-        _put(work, target, overwrite)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    summary.update(source=str(source), target=str(target), seconds=round(time.perf_counter() - begun, 3))
-    return summary
+    kind = find_reader(source)
+    with (
+        write_folder(target, replace=overwrite, unique=True) as store,
+        tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".part", dir=target.parent) as scratch,
+        closing(kind(source, key, Path(scratch))) as reader,
+    ):
+        writer = Writer(reader, Path(scratch), chunk_rows)
+        for piece in reader.pieces():
+            writer.add(piece)
+            if progress is not None:
+                seconds, fraction = time.perf_counter() - begun, reader.fraction(writer.n_rows)
+                progress(
+                    {"phase": "convert", "rows": writer.n_rows, "fraction": fraction, "seconds": round(seconds, 3)}
+                )
+        summary = writer.finish(store)
+        summary["bytes_on_disk"] = sum(path.stat().st_size for path in store.rglob("*") if path.is_file())
+        if target.exists() and not overwrite:
+            raise InputError(f"{target} was made by someone else in the meantime: choose another name.")
+    return summary | {"source": str(source), "target": str(target), "seconds": round(time.perf_counter() - begun, 3)}
 
 
 def _check(source: Path, target: Path, chunk_rows: int | None, overwrite: bool) -> None:
@@ -125,36 +128,3 @@ def _check(source: Path, target: Path, chunk_rows: int | None, overwrite: bool) 
     store = target.is_dir() and not target.is_symlink()
     if not store or not (any((target / name).is_file() for name in STORE_FILES) or not any(target.iterdir())):
         raise InputError(f"{target} is not a zarr store: only such a one is overwritten, choose another name.")
-
-
-def _write(
-    reader: Reader, work: Path, chunk_rows: int | None, progress: Progress | None, begun: float
-) -> dict[str, Any]:
-    writer = Writer(reader, work / "scratch", chunk_rows)
-    for piece in reader.pieces():
-        writer.add(piece)
-        if progress is not None:
-            seconds = time.perf_counter() - begun
-            progress(
-                {"phase": "convert", "rows": writer.n_rows, "fraction": reader.fraction(), "seconds": round(seconds, 3)}
-            )
-    return writer.finish(work / "store")
-
-
-def _put(work: Path, target: Path, overwrite: bool) -> None:
-    """Move the store to its place; an older one goes only when the new one is there."""
-    old = work / "old"
-    if target.exists():
-        if not overwrite:
-            raise InputError(f"{target} was made by someone else in the meantime: choose another name.")
-        target.rename(old)
-    try:
-        (work / "store").rename(target)
-    except BaseException:
-        if old.exists():
-            old.rename(target)
-        raise
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

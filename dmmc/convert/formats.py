@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from dmmc.convert.arrays import IdxFile, NpyFile, NpzFile
-from dmmc.convert.delimited import Csv
+from dmmc.convert.csv_files import Csv
 from dmmc.convert.h5ad import H5ad
 from dmmc.convert.matrix_market import MatrixMarket
 from dmmc.convert.parquet import Parquet
@@ -15,34 +14,28 @@ from dmmc.convert.reading import Bytes, Reader
 from dmmc.convert.svmlight import Svmlight
 from dmmc.errors import InputError
 
-MAGIC: tuple[tuple[bytes, type[Reader]], ...] = (
-    (b"\x93NUMPY", NpyFile),
-    (b"PK\x03\x04", NpzFile),
-    (b"PK\x05\x06", NpzFile),
-    (b"PAR1", Parquet),
-    (b"\x89HDF\r\n\x1a\n", H5ad),
-    (b"%%MatrixMarket", MatrixMarket),
-    (b"%%matrixmarket", MatrixMarket),
-)
+MAGIC: dict[bytes, type[Reader]] = {
+    b"\x93NUMPY": NpyFile,
+    b"PK\x03\x04": NpzFile,
+    b"PK\x05\x06": NpzFile,
+    b"PAR1": Parquet,
+    b"\x89HDF\r\n\x1a\n": H5ad,
+    b"%%MatrixMarket": MatrixMarket,
+    b"%%matrixmarket": MatrixMarket,
+}
 
 ZIPPED = (MatrixMarket, IdxFile, Csv, Svmlight)
 """Kinds that are read from gzip files."""
 
-NAMES: dict[str, type[Reader]] = {
+SUFFIXES: dict[str, type[Reader]] = {
     ".npy": NpyFile,
     ".npz": NpzFile,
-    ".parquet": Parquet,
-    ".pq": Parquet,
     ".h5ad": H5ad,
     ".mtx": MatrixMarket,
     ".idx": IdxFile,
-    ".csv": Csv,
-    ".tsv": Csv,
-    ".tab": Csv,
-    ".data": Csv,
-    ".svm": Svmlight,
-    ".svmlight": Svmlight,
-    ".libsvm": Svmlight,
+    **dict.fromkeys((".parquet", ".pq"), Parquet),
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".data"), Csv),
+    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), Svmlight),
 }
 
 KNOWN = "npy, npz, csv, parquet, svmlight (.svm, .svmlight, .libsvm, .txt), Matrix Market (.mtx), idx and h5ad"
@@ -51,18 +44,8 @@ PAIRS = re.compile(rb"^[ \t]*[^\s:#,;]+([ \t]+qid:\S+)?([ \t]+\d+:\S+)+[ \t]*(#.
 """A line of an svmlight file."""
 
 
-def reader_of(path: Path) -> Callable[[Path, str | None, Path], Reader]:
-    """The class that reads a file.
-
-    Parameters
-    ----------
-    path : Path
-        An existing file.
-
-    Returns
-    -------
-    type of Reader
-    """
+def find_reader(path: Path) -> type[Reader]:
+    """Find the class that reads an existing file."""
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
     source = Bytes(path)
@@ -72,7 +55,7 @@ def reader_of(path: Path) -> Callable[[Path, str | None, Path], Reader]:
         source.close()
     if not start:
         raise InputError(f"{path.name} is empty: {KNOWN} files can be converted.")
-    kind = _kind_of(path, start)
+    kind = _find_kind(path, start)
     if kind is None:
         raise InputError(f"{path.name} is of no known kind: {KNOWN} files can be converted.")
     if zipped and kind not in ZIPPED:
@@ -80,8 +63,8 @@ def reader_of(path: Path) -> Callable[[Path, str | None, Path], Reader]:
     return kind
 
 
-def _kind_of(path: Path, start: bytes) -> type[Reader] | None:
-    for magic, kind in MAGIC:
+def _find_kind(path: Path, start: bytes) -> type[Reader] | None:
+    for magic, kind in MAGIC.items():
         if start.startswith(magic):
             return kind
     if start[:2] == b"\0\0" and len(start) > 3 and start[2] in IdxFile.KINDS and 1 <= start[3] <= 8:
@@ -89,4 +72,4 @@ def _kind_of(path: Path, start: bytes) -> type[Reader] | None:
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if suffix == ".txt" and b"\0" not in start:
         return Svmlight if PAIRS.search(start) else Csv
-    return NAMES.get(suffix)
+    return SUFFIXES.get(suffix)

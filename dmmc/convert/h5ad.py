@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.convert.arrays import check_csr, csr_bands, csr_piece
-from dmmc.convert.reading import Piece, Reader, damage_named, optional, rows_at_once
+from dmmc.convert.arrays import csr_pieces
+from dmmc.convert.reading import Piece, Reader, count_rows, name_damage
 from dmmc.data.readers.numbers import as_numbers, check_shape, memory_dtype
 from dmmc.errors import InputError
 
@@ -22,21 +22,27 @@ DAMAGE = (OSError, KeyError, RuntimeError, ValueError, TypeError)
 class H5ad(Reader):
     """An h5ad file of AnnData: its X, or with a key another matrix in it, such as ``layers/counts``."""
 
+    takes_key = True
+    n_rows: int
+
     def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
         super().__init__(path, key, scratch)
-        h5py = optional("h5py", self.name)
-        with ExitStack() as stack, damage_named(self.name, *DAMAGE):
-            self._file = stack.enter_context(h5py.File(path, "r"))
-            self._h5py = h5py
-            self._matrix = self._found(key or "X")
-            self._open_matrix()
-            ids, names = self._index("obs", self.n_rows), self._index("var", self.n_features)
-            self.has_ids, self._ids = ids is not None, ids
+        try:
+            import h5py
+        except ImportError as error:
+            raise InputError(
+                f"{self.name} is read with h5py, which is not installed: pip install 'dmmc[convert]'."
+            ) from error
+        self._dataset, self._group = h5py.Dataset, h5py.Group
+        with name_damage(self.name, *DAMAGE):
+            self._file = self.files.enter_context(h5py.File(path, "r"))
+            self._matrix = self._find(key or "X")
+            self._take_shape()
+            self._ids, names = self._find_index("obs", self.n_rows), self._find_index("var", self.n_features)
+            self.has_ids = self._ids is not None
             self.feature_names = None if names is None else _texts(names[:])
-            self._rows_read = 0
-            stack.pop_all()
 
-    def _found(self, key: str) -> Any:
+    def _find(self, key: str) -> Any:
         node = self._file.get(key)
         if node is None:
             paths: list[str] = []
@@ -48,86 +54,74 @@ class H5ad(Reader):
         return node
 
     def _is_matrix(self, node: Any) -> bool:
-        if isinstance(node, self._h5py.Dataset):
+        if isinstance(node, self._dataset):
             return bool(node.ndim == 2)
-        return _text(node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", ""))) in (
-            "csr_matrix",
-            "csc_matrix",
-            "csr",
-            "csc",
-        )
+        return _form(node) in ("csr_matrix", "csc_matrix", "csr", "csc")
 
-    def _open_matrix(self) -> None:
+    def _take_shape(self) -> None:
         node = self._matrix
-        self.sparse = not isinstance(node, self._h5py.Dataset)
+        self.sparse = not isinstance(node, self._dataset)
         where = f"{self.name}{node.name}"
+        shape = node.attrs.get("shape", node.attrs.get("h5sparse_shape", ())) if self.sparse else node.shape
         if self.sparse:
-            form = _text(node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", "")))
-            if form.startswith("csc"):
-                raise InputError(f"{where} is stored by columns ({form}): save it again after X = X.tocsr().")
-            shape = node.attrs.get("shape", node.attrs.get("h5sparse_shape", ()))
+            if _form(node).startswith("csc"):
+                raise InputError(f"{where} is stored by columns ({_form(node)}): save it again after X = X.tocsr().")
             if len(shape) != 2 or any(part not in node for part in ("data", "indices", "indptr")):
                 raise InputError(f"{where} says it is a csr_matrix but lacks data, indices, indptr or its shape.")
-            memory_dtype(node["data"].dtype, where)
-        else:
-            shape = node.shape
-            memory_dtype(node.dtype, where)
+        memory_dtype(node["data"].dtype if self.sparse else node.dtype, where)
         check_shape(tuple(shape), f"{where} of shape {tuple(shape)}")
         self.n_rows, self.n_features = (int(size) for size in shape)
 
-    def _index(self, axis: str, length: int) -> Any | None:
+    def _find_index(self, axis: str, length: int) -> Any | None:
         """Names of rows or columns, as a dataset of strings, if they are there and fit."""
         frame = self._file.get(axis)
         if frame is None:
             return None
-        if isinstance(frame, self._h5py.Dataset):
+        if isinstance(frame, self._dataset):
             # files of anndata before 0.7 have one table
             field = next((name for name in ("index", "_index") if name in (frame.dtype.names or ())), None)
             column = None if field is None else frame.fields(field)
         else:
             column = frame.get(_text(frame.attrs.get("_index", "_index")))
-            if isinstance(column, self._h5py.Group):
+            if isinstance(column, self._group):
                 column = column.get("values")  # strings of which some may be missing
         return column if column is not None and len(column) == length else None
 
     def pieces(self) -> Iterator[Piece]:
-        """All rows."""
-        for first, last, piece in self._sparse() if self.sparse else self._dense():
-            self._rows_read = last
+        """Read all rows."""
+        first = 0
+        for piece in self._read_sparse() if self.sparse else self._read_dense():
+            last = first + (len(piece.rows) if isinstance(piece.rows, np.ndarray) else piece.rows.n_rows)
             yield piece if self._ids is None else piece._replace(ids=_texts(self._read(self._ids, first, last)))
+            first = last
 
-    def _dense(self) -> Iterator[tuple[int, int, Piece]]:
+    def _read_dense(self) -> Iterator[Piece]:
         node = self._matrix
-        step = rows_at_once(self.n_features * node.dtype.itemsize)
+        step = count_rows(self.n_features * node.dtype.itemsize)
         if node.chunks is not None:
             # whole chunks, as each is decoded whenever a part of it is read
             step = max(1, step // node.chunks[0]) * node.chunks[0]
-        for first in range(0, self.n_rows, step):
-            last = min(first + step, self.n_rows)
-            yield first, last, Piece(as_numbers(self._read(node, first, last), self.name))
+        for first, last in pairwise([*range(0, self.n_rows, step), self.n_rows]):
+            yield Piece(as_numbers(self._read(node, first, last), self.name))
 
-    def _sparse(self) -> Iterator[tuple[int, int, Piece]]:
-        with damage_named(self.name, *DAMAGE):
+    def _read_sparse(self) -> Iterator[Piece]:
+        with name_damage(self.name, *DAMAGE):
             data, columns, starts = (self._matrix[part] for part in ("data", "indices", "indptr"))
-        indptr = self._read(starts, 0, self.n_rows + 1).astype(np.int64)
-        check_csr(indptr, self.n_rows, (data.shape, columns.shape), columns.dtype, self.name)
-        for first, last in csr_bands(indptr, data.dtype.itemsize):
-            a, b = int(indptr[first]), int(indptr[last])
-            values = as_numbers(self._read(data, a, b), self.name)
-            places = self._read(columns, a, b)
-            yield first, last, csr_piece(values, places, indptr[first : last + 1], self.n_features, first, self.name)
+        return csr_pieces(
+            self,
+            self._read(starts, 0, self.n_rows + 1).astype(np.int64),
+            (data, columns),
+            lambda a, b: (as_numbers(self._read(data, a, b), self.name), self._read(columns, a, b)),
+        )
 
     def _read(self, node: Any, start: int, stop: int) -> NDArray[Any]:
-        with damage_named(self.name, *DAMAGE):
+        with name_damage(self.name, *DAMAGE):
             return np.asarray(node[start:stop])
 
-    def fraction(self) -> float:
-        """How many of the rows have been read."""
-        return self._rows_read / self.n_rows
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+def _form(node: Any) -> str:
+    """In which form a sparse matrix is stored, as newer and older files of anndata say it."""
+    return _text(node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", "")))
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""parquet files, read with pyarrow where it is installed."""
+"""parquet files, read by pyarrow."""
 
 from __future__ import annotations
 
@@ -8,18 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 from numpy.typing import NDArray
+from pyarrow import types
 
-from dmmc.convert.reading import (
-    PIECE_BYTES,
-    Piece,
-    Reader,
-    damage_named,
-    optional,
-    removed,
-    rows_at_once,
-    rows_of_columns,
-)
+from dmmc.convert.reading import PIECE_BYTES, Piece, Reader, count_rows, name_damage, read_transposed
 from dmmc.data.readers.numbers import memory_dtype
 from dmmc.errors import InputError
 from dmmc.machine import MIB
@@ -30,6 +24,9 @@ COLUMNS_AT_ONCE = 32
 ROW_GROUP_BYTES = 64 * MIB
 """Smaller row groups are read with all their columns."""
 
+DAMAGE = (pyarrow.ArrowException, OSError, ValueError, KeyError)
+"""What pyarrow raises over a damaged file."""
+
 
 class Parquet(Reader):
     """A parquet file: its numeric columns; a single column of text, or an index of pandas, is the row ids.
@@ -37,160 +34,122 @@ class Parquet(Reader):
     Missing numbers are NaN. All columns come out in the one dtype that numpy promotes theirs to.
     """
 
+    feature_names: list[str]
+
     def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
         super().__init__(path, key, scratch)
-        self.refuse_key()
-        self._arrow = optional("pyarrow", self.name)
-        parquet = optional("pyarrow.parquet", self.name)
-        self._damage = (self._arrow.ArrowException, OSError, ValueError, KeyError)
-        with damage_named(self.name, *self._damage):
+        with name_damage(self.name, *DAMAGE):
             # without buffering ahead, whole row groups are never in memory
-            self._file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**18)
-            self._open()
+            self._file = self.files.enter_context(
+                pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**18)
+            )
+            schema = self._file.schema_arrow
+            self._ids, self.feature_names = self._sort_columns(schema)
+            self._dtype = np.result_type(*(self._find_dtype(schema.field(name).type) for name in self.feature_names))
+        self.n_rows, self.n_features = self._file.metadata.num_rows, len(self.feature_names)
+        self.has_ids = bool(self._ids)
 
-    def _open(self) -> None:
-        schema = self._file.schema_arrow
-        self.n_rows = self._file.metadata.num_rows
-        self._rows_read = 0
-        self._ids, self._columns = self._sorted_out(schema)
-        self.has_ids = self._ids is not None
-        self.feature_names = [schema.names[column] for column in self._columns]
-        self.n_features = len(self._columns)
-        self._dtype = np.result_type(*(self._dtype_of(schema.field(column)) for column in self._columns))
-
-    def _sorted_out(self, schema: Any) -> tuple[int | None, list[int]]:
-        """Which column holds row ids, and which hold numbers."""
-        types = self._arrow.types
+    def _sort_columns(self, schema: Any) -> tuple[list[str], list[str]]:
+        """Find the column that holds row ids, if there is one, and those that hold numbers."""
         index = [name for name in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(name, str)]
         if len(set(schema.names)) < len(schema.names):
             raise InputError(f"{self.name} has several columns of one name: each needs its own.")
         texts, numbers = [], []
-        for place, field in enumerate(schema):
-            kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+        for field in schema:
+            kind = _value_type(field.type)
             if field.name in index or types.is_string(kind) or types.is_large_string(kind):
-                texts.append(place)
-            elif _is_number(types, kind):
-                numbers.append(place)
+                texts.append(field.name)
+            elif types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
+                numbers.append(field.name)
             else:
                 raise InputError(
                     f"{self.name}, column {field.name!r} is of type {field.type}: numbers are wanted, and one "
                     "column of text as row ids."
                 )
         if len(texts) > 1:
-            listed = ", ".join(repr(schema.names[place]) for place in texts)
+            listed = ", ".join(map(repr, texts))
             raise InputError(f"{self.name} has {len(texts)} columns of text, {listed}: only one, of row ids, may be.")
         if not numbers:
             raise InputError(f"{self.name} has no column of numbers: nothing to convert.")
-        return (texts[0] if texts else None), numbers
+        return texts, numbers
 
-    def _dtype_of(self, field: Any) -> np.dtype[Any]:
-        types = self._arrow.types
-        if types.is_decimal(field.type):
+    def _find_dtype(self, kind: Any) -> np.dtype[Any]:
+        if types.is_decimal(kind):
             return np.dtype(np.float64)
-        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-        return memory_dtype(np.dtype(kind.to_pandas_dtype()), self.name)
+        return memory_dtype(np.dtype(_value_type(kind).to_pandas_dtype()), self.name)
 
     def pieces(self) -> Iterator[Piece]:
-        """All rows, one row group after the other."""
+        """Read all rows, one row group after the other."""
         for group in range(self._file.num_row_groups):
-            for piece in self._by_columns(group) if self._is_large(group) else self._by_rows(group):
-                self._rows_read += len(piece.rows)
-                yield piece
-
-    def _batches(self, group: int, columns: list[int], step: int) -> Iterator[Any]:
-        names = self._file.schema_arrow.names
-        wanted = [names[column] for column in columns]
-        with damage_named(self.name, *self._damage):
-            batches = self._file.iter_batches(batch_size=step, row_groups=[group], columns=wanted, use_threads=False)
-        while True:
-            with damage_named(self.name, *self._damage):
-                batch = next(batches, None)
-            if batch is None:
-                return
-            yield batch
-
-    def _by_rows(self, group: int) -> Iterator[Piece]:
-        """Rows of a group, all columns at once: each column of it in use takes some 2.5 MB."""
-        names = self._file.schema_arrow.names
-        ids = [] if self._ids is None else [self._ids]
-        for batch in self._batches(group, ids + self._columns, rows_at_once(8 * self.n_features)):
-            columns = [batch.column(names[column]) for column in self._columns]
-            missing = any(column.null_count for column in columns)
-            rows = np.empty((batch.num_rows, self.n_features), self._dtype_with(missing))
-            for j, column in enumerate(columns):
-                rows[:, j] = self._numbers(column)
-            yield Piece(rows, None if self._ids is None else self._texts(batch.column(names[self._ids])))
+            yield from self._read_by_columns(group) if self._is_large(group) else self._read_rows(group)
 
     def _is_large(self, group: int) -> bool:
         """Whether a row group has too many columns to read them all at once, and says where numbers are missing."""
-        metadata = self._file.metadata.row_group(group)
+        size = self._file.metadata.row_group(group).total_byte_size
         return (
-            self.n_features > COLUMNS_AT_ONCE
-            and metadata.total_byte_size > ROW_GROUP_BYTES
-            and self._missing(group) is not None
+            self.n_features > COLUMNS_AT_ONCE and size > ROW_GROUP_BYTES and self._count_missing(group) is not None
         )
 
-    def _missing(self, group: int) -> bool | None:
-        """Whether a row group has missing numbers, if it says so."""
+    def _count_missing(self, group: int) -> int | None:
+        """How many numbers of a row group are missing, if it says so."""
         metadata = self._file.metadata.row_group(group)
-        statistics = [metadata.column(column).statistics for column in self._columns]
-        if any(found is None or not found.has_null_count for found in statistics):
+        places = [self._file.schema_arrow.get_field_index(name) for name in self.feature_names]
+        found = [metadata.column(place).statistics for place in places]
+        if any(statistics is None or not statistics.has_null_count for statistics in found):
             return None
-        return any(found.null_count for found in statistics)
+        return sum(statistics.null_count for statistics in found)
 
-    def _by_columns(self, group: int) -> Iterator[Piece]:
-        """Rows of a group, by way of a scratch file that is written some columns at a time."""
+    def _batches(self, group: int, names: list[str], step: int) -> Iterator[Any]:
+        with name_damage(self.name, *DAMAGE):
+            yield from self._file.iter_batches(batch_size=step, row_groups=[group], columns=names, use_threads=False)
+
+    def _read_rows(self, group: int) -> Iterator[Piece]:
+        """Read the rows of a group, all columns at once: each column in use takes some 2.5 MB."""
+        for batch in self._batches(group, self._ids + self.feature_names, count_rows(8 * self.n_features)):
+            columns = [batch.column(name) for name in self.feature_names]
+            missing = sum(column.null_count for column in columns)
+            rows = np.empty((batch.num_rows, self.n_features), self._widen(missing))
+            for j, column in enumerate(columns):
+                rows[:, j] = _to_numpy(column)
+            yield Piece(rows, self._to_texts(batch.column(self._ids[0])) if self._ids else None)
+
+    def _read_by_columns(self, group: int) -> Iterator[Piece]:
+        """Read the rows of a group by way of a scratch file that is written some columns at a time."""
         path = self.scratch / "columns"
         n_rows = self._file.metadata.row_group(group).num_rows
-        dtype = self._dtype_with(bool(self._missing(group)))
+        dtype = self._widen(self._count_missing(group))
         step = max(1, PIECE_BYTES // (8 * COLUMNS_AT_ONCE))
-        try:
-            with path.open("wb") as file:
-                for first in range(0, self.n_features, COLUMNS_AT_ONCE):
-                    band = self._columns[first : first + COLUMNS_AT_ONCE]
-                    start = 0
-                    for batch in self._batches(group, band, step):
-                        for j, column in enumerate(batch.columns, first):
-                            file.seek((j * n_rows + start) * dtype.itemsize)
-                            file.write(np.ascontiguousarray(self._numbers(column), dtype).tobytes())
-                        start += batch.num_rows
-            ids = iter(self._names(group))
-            for rows in rows_of_columns(path, 0, dtype, n_rows, self.n_features):
-                yield Piece(rows, None if self._ids is None else list(islice(ids, len(rows))))
-        finally:
-            removed(path)
+        with path.open("wb") as file:
+            for first in range(0, self.n_features, COLUMNS_AT_ONCE):
+                start = 0
+                for batch in self._batches(group, self.feature_names[first : first + COLUMNS_AT_ONCE], step):
+                    for j, column in enumerate(batch.columns, first):
+                        file.seek((j * n_rows + start) * dtype.itemsize)
+                        file.write(np.ascontiguousarray(_to_numpy(column), dtype).tobytes())
+                    start += batch.num_rows
+        ids = (name for batch in self._batches(group, self._ids, 2**16) for name in self._to_texts(batch.column(0)))
+        for rows in read_transposed(path, 0, dtype, n_rows, self.n_features):
+            yield Piece(rows, list(islice(ids, len(rows))) if self._ids else None)
 
-    def _names(self, group: int) -> Iterator[str]:
-        if self._ids is not None:
-            for batch in self._batches(group, [self._ids], 2**16):
-                yield from self._texts(batch.column(0))
-
-    def _texts(self, column: Any) -> list[str]:
-        with damage_named(self.name, *self._damage):
+    def _to_texts(self, column: Any) -> list[str]:
+        with name_damage(self.name, *DAMAGE):
             return [str(value) for value in column.to_pylist()]
 
-    def _dtype_with(self, missing: bool) -> np.dtype[Any]:
+    def _widen(self, missing: int | None) -> np.dtype[Any]:
+        """The dtype of some rows: whole numbers of which some are missing are float64."""
         return np.result_type(self._dtype, np.float64) if missing and self._dtype.kind != "f" else self._dtype
 
-    def _numbers(self, column: Any) -> NDArray[Any]:
-        types = self._arrow.types
-        if types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        if types.is_decimal(column.type):
-            column = column.cast(self._arrow.float64())
-        if types.is_boolean(column.type):
-            column = column.cast(self._arrow.uint8())
-        values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return values
 
-    def fraction(self) -> float:
-        """How many of the rows have been read."""
-        return float(self._rows_read / max(1, self.n_rows))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+def _value_type(kind: Any) -> Any:
+    return kind.value_type if types.is_dictionary(kind) else kind
 
 
-def _is_number(types: Any, kind: Any) -> bool:
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind))
+def _to_numpy(column: Any) -> NDArray[Any]:
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if types.is_decimal(column.type):
+        column = column.cast(pyarrow.float64())
+    if types.is_boolean(column.type):
+        column = column.cast(pyarrow.uint8())
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values

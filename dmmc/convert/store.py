@@ -30,49 +30,43 @@ STRINGS = {"encoding-type": "string-array", "encoding-version": "0.2.0"}
 FRAME = {"encoding-type": "dataframe", "encoding-version": "0.2.0", "_index": "_index"}
 
 
-class Growing:
+class GrowingArray:
     """A zarr array that grows along its first axis, a whole chunk at a time.
 
     Parameters
     ----------
-    scratch : Path
-        Folder in which it lives until it is finished.
-    name : str
-        Of its own among those in that folder.
+    folder : Path
+        Where it lives until it is finished.
     chunk_rows : int, optional
         Rows a chunk; by default as many as `CHUNK_BYTES` hold.
     """
 
-    def __init__(self, scratch: Path, name: str, chunk_rows: int | None = None) -> None:
-        self._scratch = scratch
-        self._name = name
+    def __init__(self, folder: Path, chunk_rows: int | None = None) -> None:
+        self._folder = folder
         self._wanted_rows = chunk_rows
         self._array: Any = None
-        self._folder = scratch / name
-        self._stored = 0
-        self._buffer: NDArray[Any] = np.empty(0, np.uint8)
+        self._buffer: NDArray[Any] | None = None
         self._filled = 0
-        self._begun = False
 
     def __len__(self) -> int:
-        return self._stored + self._filled
+        return self._filled + (0 if self._array is None else int(self._array.shape[0]))
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of the numbers so far."""
-        return self._buffer.dtype
+        return np.dtype(np.uint8) if self._buffer is None else self._buffer.dtype
 
     @property
     def nbytes(self) -> int:
         """Bytes of the numbers so far, in memory."""
-        return len(self) * math.prod(self._buffer.shape[1:]) * self.dtype.itemsize
+        return 0 if self._buffer is None else len(self) * self._buffer[:1].nbytes
 
     def append(self, values: NDArray[Any]) -> None:
         """Add rows; the dtype widens as numpy promotes, and what is on disk is written again."""
         if len(values) == 0:
             return  # also an empty array has a dtype, and may not widen the others
-        if not self._begun:
-            self._begin(values.dtype, values.shape[1:])
+        if self._buffer is None:
+            self._buffer = self._make_buffer(values.dtype, values.shape[1:])
         dtype = np.promote_types(self.dtype, values.dtype)
         if dtype != self.dtype:
             self._widen(dtype)
@@ -82,23 +76,31 @@ class Growing:
             self._filled += len(part)
             values = values[len(part) :]
             if self._filled == len(self._buffer):
-                self._flush()
+                self._flush(self._buffer)
 
     def add_to_all(self, number: int) -> None:
         """Add a whole number to every entry."""
-        self._buffer[: self._filled] += number
-        for start in range(0, self._stored, len(self._buffer)):
-            self._array[start : start + len(self._buffer)] = self._array[start : start + len(self._buffer)] + number
+        if self._buffer is not None:
+            self._buffer[: self._filled] += number
+        for chunk in self._chunks():
+            self._array[chunk] = self._array[chunk] + number
 
     def finish(self, where: Path, attributes: dict[str, Any]) -> int:
         """Write what is left and move the array to its place; gives the rows of a chunk."""
         if self._filled or self._array is None:
-            self._flush()
+            self._flush(np.empty(0, np.uint8) if self._buffer is None else self._buffer)
         self._array.attrs.update(attributes)
         self._folder.rename(where)
         return int(self._array.chunks[0])
 
-    def _begin(self, dtype: np.dtype[Any], width: tuple[int, ...]) -> None:
+    def _chunks(self) -> list[slice]:
+        """Rows of each chunk on disk."""
+        if self._array is None:
+            return []
+        rows = self._array.chunks[0]
+        return [slice(start, start + rows) for start in range(0, self._array.shape[0], rows)]
+
+    def _make_buffer(self, dtype: np.dtype[Any], width: tuple[int, ...]) -> NDArray[Any]:
         row_bytes = max(1, math.prod(width) * dtype.itemsize)
         rows = self._wanted_rows
         if rows is None:
@@ -108,44 +110,38 @@ class Growing:
                 f"a chunk of {rows} rows of {row_bytes} bytes is too large: {LARGEST_CHUNK} bytes are the most "
                 "that the compressor takes."
             )
-        self._buffer = np.empty((rows, *width), dtype)
-        self._begun = True
+        return np.empty((rows, *width), dtype)
 
-    def _flush(self) -> None:
-        stop = self._stored + self._filled
-        if self._array is None:
-            self._create()
-        self._array.resize((stop, *self._buffer.shape[1:]))
-        if self._filled:
-            self._array[self._stored : stop] = self._buffer[: self._filled]
-        self._stored, self._filled = stop, 0
-
-    def _create(self) -> None:
+    def _flush(self, buffer: NDArray[Any]) -> None:
         import zarr
         from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 
-        width, text = self._buffer.shape[1:], self.dtype.kind == "T"
-        packer = ZstdCodec(level=3) if text else BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")
-        # what ends within its first chunk gets a chunk of its own size: zarr would fill up a larger one
-        rows = max(1, min(len(self._buffer), self._filled))
-        self._array = zarr.create_array(
-            str(self._folder),
-            shape=(0, *width),
-            chunks=(rows, *width),
-            dtype=self.dtype,
-            compressors=[packer, Crc32cCodec()],
-            config={"write_empty_chunks": True},
-            zarr_format=3,
-        )
+        if self._array is None:
+            text = buffer.dtype.kind == "T"
+            packer = ZstdCodec(level=3) if text else BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")
+            self._array = zarr.create_array(
+                str(self._folder),
+                shape=(0, *buffer.shape[1:]),
+                # what ends within its first chunk gets a chunk of its own size: zarr would fill up a larger one
+                chunks=(max(1, self._filled), *buffer.shape[1:]),
+                dtype=buffer.dtype,
+                compressors=[packer, Crc32cCodec()],
+                config={"write_empty_chunks": True},
+                zarr_format=3,
+            )
+        if self._filled:
+            self._array.append(buffer[: self._filled])
+        self._filled = 0
 
     def _widen(self, dtype: np.dtype[Any]) -> None:
-        wider = Growing(self._scratch, self._name + "+", self._wanted_rows)
-        wider._begin(dtype, self._buffer.shape[1:])
-        for start in range(0, self._stored, len(self._buffer)):
-            wider.append(self._array[start : start + len(self._buffer)])
+        """Begin again with a wider dtype, and copy what there was."""
+        assert self._buffer is not None
+        wider = GrowingArray(self._folder.with_name(self._folder.name + "+"), self._wanted_rows)
+        wider._buffer = wider._make_buffer(dtype, self._buffer.shape[1:])
+        for chunk in self._chunks():
+            wider.append(self._array[chunk])
         wider.append(self._buffer[: self._filled])
-        if self._array is not None:
-            shutil.rmtree(self._folder)
+        shutil.rmtree(self._folder, ignore_errors=True)
         self.__dict__.update(wider.__dict__)
 
 
@@ -165,11 +161,11 @@ class Writer:
     def __init__(self, reader: Reader, scratch: Path, chunk_rows: int | None) -> None:
         self.reader = reader
         self.n_rows = 0
-        self._values = Growing(scratch, "values", None if reader.sparse else chunk_rows)
-        self._columns = Growing(scratch, "columns")
-        self._indptr = Growing(scratch, "indptr")
-        self._ids = Growing(scratch, "ids")
-        self._labels = Growing(scratch, "labels")
+        self._values = GrowingArray(scratch / "values", None if reader.sparse else chunk_rows)
+        self._columns = GrowingArray(scratch / "columns")
+        self._indptr = GrowingArray(scratch / "indptr")
+        self._ids = GrowingArray(scratch / "ids")
+        self._labels = GrowingArray(scratch / "labels")
         self._scratch = scratch
         if reader.sparse:
             self._indptr.append(np.zeros(1, np.int64))
@@ -178,7 +174,7 @@ class Writer:
         """Write the next rows."""
         rows = piece.rows
         if isinstance(rows, Csr):
-            rows = _sorted(rows)
+            rows = _sort_columns(rows)
             self._indptr.append(rows.indptr[1:] + len(self._values))
             self._values.append(rows.data)
             self._columns.append(rows.indices)
@@ -187,7 +183,7 @@ class Writer:
             self._values.append(rows)
             self.n_rows += len(rows)
         if piece.ids is not None:
-            self._ids.append(_strings(piece.ids))
+            self._ids.append(_to_strings(piece.ids))
         if piece.labels is not None:
             self._labels.append(piece.labels)
 
@@ -199,10 +195,10 @@ class Writer:
             raise InputError(f"{reader.name} holds no {'rows' if self.n_rows == 0 else 'columns'}: nothing to convert.")
         annotated = reader.feature_names is not None or reader.has_ids or reader.has_labels
         if annotated:
-            _group(store, ANNDATA)
-        chunk_rows = self._matrix(store / "X" if annotated else store, n_features)
+            _create_group(store, ANNDATA)
+        chunk_rows = self._finish_matrix(store / "X" if annotated else store, n_features)
         if annotated:
-            self._frames(store)
+            self._write_frames(store)
         size = self._values.nbytes + (self._columns.nbytes + self._indptr.nbytes if reader.sparse else 0)
         return {
             "rows": self.n_rows,
@@ -218,54 +214,54 @@ class Writer:
             "image_shape": None if reader.image_shape is None else list(reader.image_shape),
         }
 
-    def _matrix(self, where: Path, n_features: int) -> int:
+    def _finish_matrix(self, where: Path, n_features: int) -> int:
         image = self.reader.image_shape
         more = {} if image is None else {"image_shape": list(image)}
         if not self.reader.sparse:
             return self._values.finish(where, ARRAY | more)
         if self.reader.shift:
             self._columns.add_to_all(self.reader.shift)
-        _group(where, CSR | more | {"shape": [self.n_rows, n_features]})
+        _create_group(where, CSR | more | {"shape": [self.n_rows, n_features]})
         for part, growing in (("data", self._values), ("indices", self._columns), ("indptr", self._indptr)):
             growing.finish(where / part, ARRAY)
         return 0
 
-    def _frames(self, store: Path) -> None:
-        """Obs and var: names of rows and of columns, and the labels of rows."""
+    def _write_frames(self, store: Path) -> None:
+        """Write obs and var: names of rows and of columns, and the labels of rows."""
         reader = self.reader
         columns = ["label"] if reader.has_labels else []
-        self._frame(store / "obs", self._ids if reader.has_ids else None, self.n_rows, columns)
+        self._write_frame(store / "obs", self._ids if reader.has_ids else None, self.n_rows, columns)
         if reader.has_labels:
             self._labels.finish(store / "obs" / "label", ARRAY)
         names = None
         if reader.feature_names is not None:
-            names = Growing(self._scratch, "names")
-            names.append(_strings(reader.feature_names))
-        self._frame(store / "var", names, reader.n_features, [])
+            names = GrowingArray(self._scratch / "names")
+            names.append(_to_strings(reader.feature_names))
+        self._write_frame(store / "var", names, reader.n_features, [])
 
-    def _frame(self, where: Path, names: Growing | None, length: int, columns: list[str]) -> None:
-        """A frame as AnnData wants it, which is never without an index: numbers where there are no names."""
-        _group(where, FRAME | ({MADE_UP: True} if names is None else {}) | {"column-order": columns})
+    def _write_frame(self, where: Path, names: GrowingArray | None, length: int, columns: list[str]) -> None:
+        """Write a frame as AnnData wants it, which is never without an index: numbers where there are no names."""
+        _create_group(where, FRAME | ({MADE_UP: True} if names is None else {}) | {"column-order": columns})
         if names is None:
-            names = Growing(self._scratch, f"numbers of {where.name}")
+            names = GrowingArray(self._scratch / f"numbers of {where.name}")
             for start in range(0, length, STRINGS_A_CHUNK):
                 numbers = np.arange(start, min(start + STRINGS_A_CHUNK, length))
                 names.append(numbers.astype(np.dtypes.StringDType()))
         names.finish(where / "_index", STRINGS)
 
 
-def _strings(values: list[str]) -> NDArray[Any]:
+def _to_strings(values: list[str]) -> NDArray[Any]:
     return np.array(values, dtype=np.dtypes.StringDType())
 
 
-def _group(where: Path, attributes: dict[str, Any]) -> None:
+def _create_group(where: Path, attributes: dict[str, Any]) -> None:
     import zarr
 
     zarr.create_group(str(where), attributes=attributes, zarr_format=3)
 
 
-def _sorted(rows: Csr) -> Csr:
-    """Rows with sorted columns, repeated ones added up, and signed column numbers as scipy and anndata know them."""
+def _sort_columns(rows: Csr) -> Csr:
+    """Give rows with sorted columns, repeated ones added up, and signed column numbers as scipy and anndata know them."""
     matrix = rows.to_scipy()
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
