@@ -242,7 +242,9 @@ def csr_pieces(
     """
     n_rows, n_features = reader.n_rows, reader.n_features
     data, columns = headers
-    good = n_rows is not None and indptr.shape == (n_rows + 1,) and indptr[0] == 0 and bool((np.diff(indptr) >= 0).all())
+    good = (
+        n_rows is not None and indptr.shape == (n_rows + 1,) and indptr[0] == 0 and bool((np.diff(indptr) >= 0).all())
+    )
     if not (good and data.shape == columns.shape == (indptr[-1],) and columns.dtype.kind in "iu"):
         raise InputError(
             f"{reader.name} says it is a CSR matrix of {n_rows} rows, but its data, indices and indptr do not "

@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -170,10 +171,8 @@ def _parse_with_pyarrow(text: bytes, layout: Layout) -> tuple[NDArray[Any], list
         return None  # a cell of several lines
     values = _stack_columns(table, layout)
     if may_be_rounded(values):
-        try:
+        with suppress(pyarrow.ArrowInvalid):  # raised where one has a point or an exponent, or more than 64 bits
             values = _stack_columns(_read_table(text, layout, pyarrow.int64()), layout)
-        except pyarrow.ArrowInvalid:  # spelled with a point or an exponent, or beyond 64 bits
-            pass
     return values, table.column(0).to_pylist() if layout.has_ids else None
 
 
@@ -214,10 +213,8 @@ def _parse_lines(block: Lines, layout: Layout) -> tuple[NDArray[Any], list[str] 
         texts.extend(cells)
     values: NDArray[Any] = np.array(rows, np.float64).reshape(-1, layout.n_numbers)
     if may_be_rounded(values):
-        try:
+        with suppress(ValueError, OverflowError):  # as above
             values = np.array([int(text) for text in texts], np.int64).reshape(values.shape)
-        except (ValueError, OverflowError):  # as above
-            pass
     return values, ids if layout.has_ids else None
 
 

@@ -70,9 +70,9 @@ class MatrixMarket(Reader):
         needed = doubled * ENTRY_BYTES * self._entries + 16 * n_rows if self.sparse else 8 * n_rows * self.n_features
         free = free_memory()
         too_large = InputError(
-            f"{self.name} is a matrix of {n_rows} rows and {self.n_features} columns with {self._entries} entries: "
-            f"{needed / 1e6:.0f} MB of memory are needed to convert it{f' and {free / 1e6:.0f} are free' * bool(free)}; "
-            "convert it on a larger machine, or save it as npz or h5ad there."
+            f"{self.name} promises {n_rows} rows, {self.n_features} columns and {self._entries} entries, for which "
+            f"{needed / 1e6:.0f} MB of memory are needed and {(free or 0) / 1e6:.0f} MB are free: convert it on a "
+            "larger machine, or save the matrix as a sparse npz file there."
         )
         if free is not None and needed > free:
             raise too_large

@@ -86,9 +86,7 @@ class Parquet(Reader):
     def _is_large(self, group: int) -> bool:
         """Whether a row group has too many columns to read them all at once, and says where numbers are missing."""
         size = self._file.metadata.row_group(group).total_byte_size
-        return (
-            self.n_features > COLUMNS_AT_ONCE and size > ROW_GROUP_BYTES and self._count_missing(group) is not None
-        )
+        return self.n_features > COLUMNS_AT_ONCE and size > ROW_GROUP_BYTES and self._count_missing(group) is not None
 
     def _count_missing(self, group: int) -> int | None:
         """How many numbers of a row group are missing, if it says so."""
@@ -97,7 +95,7 @@ class Parquet(Reader):
         found = [metadata.column(place).statistics for place in places]
         if any(statistics is None or not statistics.has_null_count for statistics in found):
             return None
-        return sum(statistics.null_count for statistics in found)
+        return sum(int(statistics.null_count) for statistics in found)
 
     def _batches(self, group: int, names: list[str], step: int) -> Iterator[Any]:
         with name_damage(self.name, *DAMAGE):

@@ -261,7 +261,7 @@ def _create_group(where: Path, attributes: dict[str, Any]) -> None:
 
 
 def _sort_columns(rows: Csr) -> Csr:
-    """Give rows with sorted columns, repeated ones added up, and signed column numbers as scipy and anndata know them."""
+    """Sort the columns of rows, add up repeated ones, and number columns by signed integers as scipy and anndata do."""
     matrix = rows.to_scipy()
     if not matrix.has_canonical_format:
         matrix = matrix.copy()

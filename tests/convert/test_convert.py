@@ -27,7 +27,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import dmmc
 from dmmc import InputError
-from dmmc.convert import arrays, convert, delimited, digits, matrix_market, parquet, reading, store
+from dmmc.convert import arrays, convert, csv_files, matrix_market, parquet, reading, store, svmlight, text
 from dmmc.data.open import open_dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore:Writing zarr v2", "ignore:zarr v3 autosharding", "ignore:Consolidated")
@@ -37,23 +37,26 @@ quickly = settings(
 )
 
 
-@pytest.fixture(params=["pyarrow", "no pyarrow"])
+def read_line_by_line(patch: pytest.MonkeyPatch) -> None:
+    """Have text parsed as it is where a library refuses it."""
+    patch.setattr(csv_files, "_parse_with_pyarrow", lambda *_: None)
+    patch.setattr(svmlight, "parse_block", svmlight._parse_lines)
+
+
+@pytest.fixture(params=["by a library", "line by line"])
 def parser(request, monkeypatch):
-    """Numbers parsed by pyarrow, and by Python where pyarrow is not installed."""
-    if request.param == "pyarrow":
-        pytest.importorskip("pyarrow")
-    else:
-        monkeypatch.setattr(digits, "arrow_csv", lambda: None)
-    return request.param
+    """Text parsed by pyarrow or scikit-learn, and as it is where these refuse it."""
+    if request.param == "line by line":
+        read_line_by_line(monkeypatch)
 
 
 @pytest.fixture
 def small(monkeypatch):
     """Blocks, pieces and chunks of a few bytes, to have many of each."""
-    monkeypatch.setattr(reading, "TEXT_BYTES", 50)
+    monkeypatch.setattr(text, "BLOCK_BYTES", 50)
+    monkeypatch.setattr(csv_files, "COLUMN_BYTES", 1)
     monkeypatch.setattr(reading, "PIECE_BYTES", 200)
     monkeypatch.setattr(arrays, "PIECE_BYTES", 200)
-    monkeypatch.setattr(matrix_market, "BAND", 16)
     monkeypatch.setattr(store, "CHUNK_BYTES", 300)
     monkeypatch.setattr(store, "STRINGS_A_CHUNK", 4)
 
@@ -225,7 +228,7 @@ cells = st.one_of(
     ),
 )
 @quickly
-def test_any_csv_comes_back_with_and_without_pyarrow(tmp_path, small, rows, separator, with_ids, ids):
+def test_any_csv_comes_back_by_pyarrow_and_line_by_line(tmp_path, small, rows, separator, with_ids, ids):
     import csv
 
     ids = [f"#{name}" for name in ids]
@@ -239,10 +242,10 @@ def test_any_csv_comes_back_with_and_without_pyarrow(tmp_path, small, rows, sepa
             )
     wanted = np.array([[np.nan if x is None else float(x) for x in row] for row in rows])
     whole = all(isinstance(x, int) for row in rows for x in row)
-    pytest.importorskip("pyarrow")
-    for arrow in (digits.arrow_csv, lambda: None):
+    for slowly in (False, True):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(digits, "arrow_csv", arrow)
+            if slowly:
+                read_line_by_line(patch)
             dataset = through(path)
         got = numbers(dataset)
         if whole:
@@ -294,7 +297,7 @@ def test_a_line_number_counts_all_lines_of_all_blocks(tmp_path, parser, small):
 
 
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "LONGEST_LINE", 2**20)
+    monkeypatch.setattr(text, "LONGEST_LINE", 2**20)
     path = written(tmp_path, b"1," * 2**22)
     with pytest.raises(InputError, match="line of more than 1 MiB"):
         convert(path, tmp_path / "out.zarr")
@@ -333,16 +336,16 @@ entries = st.dictionaries(
 
 @given(st.lists(st.tuples(st.integers(-3, 3), entries), min_size=1, max_size=15))
 @quickly
-def test_any_svmlight_comes_back_with_and_without_pyarrow(tmp_path, small, rows):
+def test_any_svmlight_comes_back_by_scikit_learn_and_line_by_line(tmp_path, small, rows):
     if not any(row for _, row in rows):
         return
     lines = [" ".join([str(label), *(f"{j}:{x!r}" for j, x in sorted(row.items()))]) for label, row in rows]
     path = written(tmp_path, "\n".join(lines) + "\n", "any.svm")
     wanted, _ = load_svmlight_file(str(path), zero_based=False)
-    pytest.importorskip("pyarrow")
-    for arrow in (digits.arrow_csv, lambda: None):
+    for slowly in (False, True):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(digits, "arrow_csv", arrow)
+            if slowly:
+                read_line_by_line(patch)
             assert np.array_equal(numbers(through(path)).astype(np.float64), wanted.toarray())
 
 
@@ -377,7 +380,7 @@ def test_svmlight_without_any_column_is_refused(tmp_path):
 
 @pytest.mark.parametrize("order", ["by rows", "by columns", "shuffled"])
 @pytest.mark.parametrize("field", ["real", "integer", "pattern"])
-def test_a_matrix_market_file_is_what_scipy_reads_in_any_order(tmp_path, parser, small, order, field):
+def test_a_matrix_market_file_is_what_scipy_reads_in_any_order(tmp_path, small, order, field):
     matrix = sp.random_array((40, 25), density=0.2, rng=np.random.default_rng(2)).tocsr()
     if field != "real":
         matrix.data = np.round(matrix.data * 600 - 300).astype(np.int64)
@@ -444,22 +447,29 @@ HEAD = "%%MatrixMarket matrix coordinate real general\n"
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (HEAD + "3 2 2\n1 1 5\n", ["promises 2", "holds 1", "truncated"]),
-        (HEAD + "3 2 1\n1 1 5\n2 2 5\n", ["promises 1", "more"]),
-        (HEAD + "3 2 1\n4 1 5\n", ["line 3", "row 4", "3 rows"]),
-        (HEAD + "%c\n3 2 2\n\n1 1 5\n1 0 5\n", ["line 6", "column 0"]),
+        (HEAD + "3 2 2\n1 1 5\n", ["Truncated", "another 1 line"]),
+        (HEAD + "3 2 1\n1 1 5\n2 2 5\n", ["line 4", "too long"]),
+        (HEAD + "3 2 1\n4 1 5\n", ["line 3", "Row index out of bounds"]),
+        (HEAD + "%c\n3 2 2\n\n1 1 5\n1 0 5\n", ["line 6", "Column index out of bounds"]),
         (HEAD + "3 2 1\n1 1\n", ["line 3", "'1 1'", "3 numbers"]),
+        (HEAD + "3 2 1\n1 1 5 6\n", ["line 3", "'1 1 5 6'", "3 numbers"]),
         (HEAD + "3 2 2\n1 1 1.2.3\n1 2\n", ["line 3"]),
+        (HEAD + "3 2 1\n1 1 1.2.3\n", ["line 3", "1.2.3"]),
         (HEAD + "3 2 1\n1 1 x\n", ["line 3", "x"]),
-        (HEAD + "3 2\n1 1 5\n", ["line 2", "sizes"]),
-        (HEAD + "% only comments\n", ["truncated", "sizes"]),
+        (HEAD + "3 2 1\n1 1 1_0\n", ["line 3", "1_0"]),
+        (HEAD + "3 2\n1 1 5\n", ["Invalid integer"]),
+        (HEAD + "% only comments\n", ["line 3", "Premature EOF"]),
         (HEAD.replace("real", "complex") + "1 1 1\n1 1 1 1\n", ["complex", "real"]),
         (HEAD.replace("real", "integer") + "1 1 1\n1 1 1.5\n", ["line 3", "whole"]),
+        (HEAD.replace("real", "integer") + f"1 1 1\n1 1 {2**64}\n", ["line 3", "out of range"]),
         (HEAD.replace("general", "symmetric") + "1 2 1\n1 1 1\n", ["symmetric", "2 columns"]),
+        (HEAD.replace("matrix", "vector", 1) + "1 1\n1 1\n", ["Vector"]),
+        (HEAD + f"3 2 {10**15}\n1 1 5\n", ["MB of memory are needed", "larger machine"]),
+        (HEAD + f"{10**15} 2 1\n1 1 5\n", ["MB of memory are needed", "larger machine"]),
         (HEAD + "0 2 0\n", ["no rows"]),
     ],
 )
-def test_a_bad_matrix_market_file_is_refused(tmp_path, parser, text, words):
+def test_a_bad_matrix_market_file_is_refused(tmp_path, text, words):
     path = written(tmp_path, text, "m.mtx")
     with pytest.raises(InputError) as caught:
         convert(path, tmp_path / "out.zarr")
@@ -543,7 +553,6 @@ def test_pickled_arrays_are_never_unpickled(tmp_path):
 
 
 def test_parquet_keeps_names_ids_and_numbers(tmp_path, small):
-    pytest.importorskip("pyarrow")
     frame = pd.DataFrame(
         {
             "a": np.arange(40, dtype=np.int16),
@@ -561,7 +570,6 @@ def test_parquet_keeps_names_ids_and_numbers(tmp_path, small):
 
 @pytest.mark.parametrize("wide", [True, False])
 def test_wide_row_groups_of_parquet_give_the_same_by_way_of_a_scratch_file(tmp_path, small, monkeypatch, wide):
-    pytest.importorskip("pyarrow")
     X = np.random.default_rng(8).integers(0, 2**62, (100, 9))
     frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(9)], index=[f"r{i}" for i in range(100)])
     frame.to_parquet(tmp_path / "x.parquet", row_group_size=60)
@@ -576,7 +584,6 @@ def test_wide_row_groups_of_parquet_give_the_same_by_way_of_a_scratch_file(tmp_p
 
 
 def test_missing_numbers_of_parquet_are_nan_and_an_index_is_no_feature(tmp_path, small):
-    pytest.importorskip("pyarrow")
     frame = pd.DataFrame({"a": pd.array([1, None, 3], "Int64"), "b": [0.5, 1.5, 2.5]}, index=[10, 20, 30])
     frame.to_parquet(tmp_path / "x.parquet")
     dataset = through(tmp_path / "x.parquet")
@@ -586,7 +593,6 @@ def test_missing_numbers_of_parquet_are_nan_and_an_index_is_no_feature(tmp_path,
 
 
 def test_parquet_with_other_columns_is_refused_by_name(tmp_path):
-    pytest.importorskip("pyarrow")
     for frame, words in (
         (pd.DataFrame({"x": [1], "when": pd.to_datetime(["2020-01-01"])}), "'when'.*timestamp"),
         (pd.DataFrame({"x": [1], "p": ["a"], "q": ["b"]}), "2 columns of text, 'p', 'q'"),
@@ -624,25 +630,11 @@ def test_h5ad_by_columns_is_refused(tmp_path):
         convert(tmp_path / "x.h5ad", tmp_path / "out.zarr")
 
 
-@pytest.mark.parametrize(("name", "package"), [("x.parquet", "pyarrow"), ("x.h5ad", "h5py")])
-def test_a_missing_package_is_named_with_how_to_install_it(tmp_path, monkeypatch, name, package):
-    magic = {"pyarrow": b"PAR1", "h5py": b"\x89HDF\r\n\x1a\n"}[package]
-    written(tmp_path, magic + bytes(100), name)
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(InputError, match=rf"{package}, which is not installed: pip install 'dmmc\[convert\]'"):
-        convert(tmp_path / name, tmp_path / "out.zarr")
-
-
-def test_a_csv_needs_no_optional_package(tmp_path):
-    path = written(tmp_path, "a,b\n1,2.5\n")
-    code = f"""
-        import sys
-        sys.modules["pyarrow"] = sys.modules["h5py"] = None
-        from dmmc.convert import convert
-        print(convert({str(path)!r}, {str(tmp_path / "out.zarr")!r})["dtype"])
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "float64"
+def test_a_missing_package_is_named_with_how_to_install_it(tmp_path, monkeypatch):
+    path = written(tmp_path, b"\x89HDF\r\n\x1a\n" + bytes(100), "x.h5ad")
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(InputError, match=r"h5py, which is not installed: pip install 'dmmc\[convert\]'"):
+        convert(path, tmp_path / "out.zarr")
 
 
 # ------------------------------------------------------------------------------------------------ damaged files
@@ -678,7 +670,6 @@ def test_a_truncated_file_is_refused_wherever_it_is_cut(tmp_path, name):
 @pytest.mark.parametrize("name", ["x.npz", "x.idx.gz", "x.csv.gz", "x.parquet", "x.h5ad"])
 def test_a_flipped_byte_is_refused_or_changes_nothing_that_was_there(tmp_path, name):
     if name == "x.parquet":
-        pytest.importorskip("pyarrow")
         pd.DataFrame(np.random.default_rng(0).standard_normal((300, 4)), columns=list("abcd")).to_parquet(
             tmp_path / name
         )
@@ -902,8 +893,7 @@ def test_a_converted_file_is_clustered_as_the_array_it_holds(tmp_path, load):
 # ----------------------------------------------------------------------------------------------------- memory
 
 
-@pytest.mark.parametrize("arrow", [True, False], ids=["pyarrow", "no pyarrow"])
-def test_three_times_the_csv_takes_the_same_memory(tmp_path, arrow):
+def test_three_times_the_csv_takes_the_same_memory(tmp_path):
     if not Path("/proc/self/status").exists():
         pytest.skip("peak memory is read from /proc, which this system does not have")
     line = ",".join(f"{x:.5f}" for x in np.random.default_rng(0).standard_normal(50))
@@ -914,8 +904,6 @@ def test_three_times_the_csv_takes_the_same_memory(tmp_path, arrow):
             for _ in range(megabytes):
                 file.write((line + "\n") * (10**6 // (len(line) + 1)))
         code = f"""
-            import sys
-            {"" if arrow else 'sys.modules["pyarrow"] = None'}
             from dmmc.convert import convert
             convert({str(path)!r}, {str(path.with_suffix(".zarr"))!r})
             print(*(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
@@ -927,10 +915,12 @@ def test_three_times_the_csv_takes_the_same_memory(tmp_path, arrow):
 
 
 def test_the_quick_way_is_the_one_taken(tmp_path, monkeypatch):
-    def careful(*_: object) -> None:
+    def refuse(*_: object) -> None:
         raise AssertionError("simple lines were read one by one")
 
-    monkeypatch.setattr(delimited, "_careful", careful)
+    monkeypatch.setattr(csv_files, "_parse_lines", refuse)
+    monkeypatch.setattr(svmlight, "_parse_lines", refuse)
     text = "id,a,b\n" + "".join(f'"row {i}",{i / 8},-{i}e-3\n' for i in range(100))
     assert through(written(tmp_path, text)).n_rows == 100
     assert through(written(tmp_path, text.replace("0.5,", ","))).n_rows == 100
+    assert through(written(tmp_path, "1 qid:3 2:0.5 # a comment\n\n-1 1:2 3:4\n", "rows.svm")).n_rows == 2
