@@ -17,7 +17,7 @@ from dmmc.data.open import open_rows
 from dmmc.features import maps
 from dmmc.features.maps import Decision
 from dmmc.model import inspect, passes
-from dmmc.results.label_arrays import CHUNK_ROWS, Appearing, open_to_write
+from dmmc.results.label_arrays import CHUNK_ROWS, create_arrays, open_to_write
 
 if TYPE_CHECKING:
     from dmmc.engine.dask_client import Cluster
@@ -47,7 +47,7 @@ def write(rows: Stored, cluster: Cluster, decision: Decision, paths: Mapping[str
         "labels": ((rows.n_rows,), np.int32),
         "scores": ((rows.n_rows,) if K == 1 else (rows.n_rows, K), np.float64),
     }
-    with Appearing({path: shapes[what] for what, path in paths.items()}) as asides:
+    with create_arrays({path: shapes[what] for what, path in paths.items()}) as asides:
         sink = Files(*(str(asides[paths[what]].absolute()) if what in paths else None for what in shapes))
         with Distributed(replace(rows, bounds=bounds), cluster) as engine:
             engine.write(decide, (decision, rows.name), sink, CHUNK_ROWS // each)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-import os
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from dmmc.data.readers.zarr_arrays import missing_chunks
 from dmmc.errors import InputError
+from dmmc.results.atomic_files import write_folder
 from dmmc.machine import MIB
 
 Array = NDArray[Any]
@@ -29,7 +29,7 @@ WANTED = "a zarr array, .npy, .npz:KEY or .csv of labels"
 
 
 def read_labels(path: str) -> Array:
-    """One label a row.
+    """Read one label a row.
 
     Parameters
     ----------
@@ -45,23 +45,40 @@ def read_labels(path: str) -> Array:
     file = Path(path)
     if not file.exists():
         raise InputError(f"{path} does not exist; {WANTED} is wanted.")
-    try:
+    with _name_file(path):
         if file.is_dir():
-            return _zarr(file)
+            return _read_zarr(file)
         if file.suffix == ".npy":
-            return _one_array(np.load(file, allow_pickle=False), path)
+            return _check_array(np.load(file, allow_pickle=False), path)
         if file.suffix == ".npz":
-            return _npz(file, key)
+            return _read_npz(file, key)
         if file.suffix == ".csv":
-            return _csv(file)
-    except InputError:
-        raise
-    except Exception as error:  # three file formats, and each library has errors of its own
-        raise InputError(f"{path} cannot be read as labels ({type(error).__name__}: {error}).") from error
+            return np.array([row[-1] for row in _read_csv(file)])
     raise InputError(f"{path} is something else; {WANTED} is wanted.")
 
 
-def _zarr(path: Path) -> Array:
+def read_ids(path: str) -> list[str] | None:
+    """Read the row ids of a csv of two columns; None for any other file."""
+    file = Path(path)
+    if file.suffix != ".csv" or not file.is_file():
+        return None
+    with _name_file(path):
+        rows = _read_csv(file)
+    return [row[0] for row in rows] if len(rows[0]) == 2 else None
+
+
+@contextmanager
+def _name_file(path: str) -> Iterator[None]:
+    """Turn any error into an `InputError`: there are three file formats, and each library has errors of its own."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path} cannot be read as labels ({type(error).__name__}: {error}).") from error
+
+
+def _read_zarr(path: Path) -> Array:
     import zarr
 
     if (path / "run.json").is_file():
@@ -75,7 +92,7 @@ def _zarr(path: Path) -> Array:
     return np.asarray(found[...])
 
 
-def _npz(path: Path, key: str) -> Array:
+def _read_npz(path: Path, key: str) -> Array:
     opened: Any = np.load(path, allow_pickle=False)
     if isinstance(opened, np.ndarray):
         raise InputError(f"{path} is a single array, not an archive of arrays; call it .npy.")
@@ -85,53 +102,43 @@ def _npz(path: Path, key: str) -> Array:
             key = keys[0]
         if key not in keys:
             raise InputError(f"{path} holds {', '.join(keys) or 'nothing'}; say which as {path.name}:KEY.")
-        return _one_array(archive[key], f"{path}:{key}")
+        return _check_array(archive[key], f"{path}:{key}")
 
 
-def _one_array(found: Any, name: str) -> Array:
+def _check_array(found: Any, name: str) -> Array:
     if not isinstance(found, np.ndarray):
         raise InputError(f"{name} is not a single array of labels.")
     return found
 
 
-def read_ids(path: str) -> list[str] | None:
-    """Row ids of a csv of two columns; None for any other file."""
-    file = Path(path)
-    if file.suffix != ".csv" or not file.is_file():
-        return None
-    with open(file, newline="", encoding="utf-8-sig") as lines:
-        rows = [row for row in csv.reader(lines) if row]
-    if not rows or len(rows[0]) != 2:
-        return None
-    return [row[0].strip() for row in rows[len(rows) - len(_csv(file)) :]]
-
-
-def _csv(path: Path) -> Array:
-    column: list[str] = []
+def _read_csv(path: Path) -> list[list[str]]:
+    """Read the cells of each row, one or two, without the header."""
+    rows: list[list[str]] = []
     with open(path, newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
-        width = None
         for row in reader:
             if not row:
                 continue
-            width = width or len(row)
-            if len(row) != width:
-                raise InputError(f"{path} has {len(row)} column(s) in line {reader.line_num}, but {width} before it.")
-            if len(row) > 2:
+            cells = [cell.strip() for cell in row]
+            if rows and len(cells) != len(rows[0]):
                 raise InputError(
-                    f"{path} has {len(row)} columns; one column of labels, or two (row id, label), are wanted."
+                    f"{path} has {len(cells)} column(s) in line {reader.line_num}, but {len(rows[0])} before it."
                 )
-            if not row[-1].strip():
+            if len(cells) > 2:
+                raise InputError(
+                    f"{path} has {len(cells)} columns; one column of labels, or two (row id, label), are wanted."
+                )
+            if not cells[-1]:
                 raise InputError(f"{path} has no label in line {reader.line_num}.")
-            column.append(row[-1].strip())
-    if column and not _number(column[0]) and column[0] not in column[1:]:
-        column = column[1:]
-    if not column:
+            rows.append(cells)
+    if rows and not _is_number(rows[0][-1]) and all(row[-1] != rows[0][-1] for row in rows[1:]):
+        rows = rows[1:]
+    if not rows:
         raise InputError(f"{path} is empty; one label a line is wanted.")
-    return np.array(column)
+    return rows
 
 
-def _number(word: str) -> bool:
+def _is_number(word: str) -> bool:
     try:
         float(word)
     except ValueError:
@@ -144,55 +151,39 @@ def _number(word: str) -> bool:
 
 def write_arrays(wanted: Mapping[Path, Array]) -> None:
     """Write each array as a zarr store of its own; they appear when all of them are whole, or none does."""
-    with Appearing({path: (values.shape, values.dtype.type) for path, values in wanted.items()}) as asides:
+    with create_arrays({path: (values.shape, values.dtype.type) for path, values in wanted.items()}) as asides:
         for path, values in wanted.items():
             open_to_write(str(asides[path]))[...] = values
 
 
 def open_to_write(path: str) -> Any:
-    """An array in the making; chunks of zeros are written like others."""
+    """Open an array that `create_arrays` created; chunks of zeros are written like others."""
     import zarr
 
     with zarr.config.set({"array.write_empty_chunks": True}):
         return zarr.open_array(path, mode="r+")
 
 
-class Appearing:
-    """Zarr arrays in the making: written aside by whoever can, they appear when all of them are whole, or none does.
+@contextmanager
+def create_arrays(wanted: Mapping[Path, tuple[tuple[int, ...], type]]) -> Iterator[dict[Path, Path]]:
+    """Create zarr arrays aside, for whoever can to write; they appear when the block ends, or none does if it fails.
 
-    With checksums, and no chunk left out: what is lost or damaged later is noticed.
+    They have checksums, and no chunk is left out: what is lost or damaged later is noticed.
 
     Parameters
     ----------
     wanted : shape and type of the array at each path
+
+    Yields
+    ------
+    dict
+        Where the array of each path is until then.
     """
-
-    def __init__(self, wanted: Mapping[Path, tuple[tuple[int, ...], type]]) -> None:
-        self._wanted = wanted
-        self._asides = {path: path.with_name(f".{path.name}.new") for path in wanted}
-
-    def __enter__(self) -> dict[Path, Path]:
-        try:
-            for path, (shape, kind) in self._wanted.items():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                shutil.rmtree(self._asides[path], ignore_errors=True)
-                _create(self._asides[path], shape, kind)
-        except BaseException:
-            self._remove()
-            raise
-        return self._asides
-
-    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        try:
-            if kind is None:
-                for path, aside in self._asides.items():
-                    os.rename(aside, path)
-        finally:
-            self._remove()
-
-    def _remove(self) -> None:
-        for aside in self._asides.values():
-            shutil.rmtree(aside, ignore_errors=True)
+    with ExitStack() as stack:
+        asides = {path: stack.enter_context(write_folder(path, replace=False)) for path in wanted}
+        for path, (shape, kind) in wanted.items():
+            _create(asides[path], shape, kind)
+        yield asides
 
 
 def _create(path: Path, shape: tuple[int, ...], kind: type) -> None:
