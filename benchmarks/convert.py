@@ -1,8 +1,8 @@
 """`dmmc convert` of csv files of 200 MB and of 2 GB: does memory stay the same, and how fast is it.
 
 The files have 64 columns of numbers with six digits, a header and row ids, and are written to a temporary folder
-(TMPDIR chooses where: some 4.5 GB are needed). Each is converted in a new process, with pyarrow and, the smaller one,
-without it too. Memory is the peak of the whole process, imports included. `--small` takes 2 and 20 MB.
+(TMPDIR chooses where: some 4.5 GB are needed). Each is converted in a new process. Memory is the peak of the whole
+process, imports included. `--small` takes 2 and 20 MB.
 
 JSON: `benchmark`, `small`, `machine`, `lines` (a list of `name`, `ratio`, `most` / `least` / `aim` or null, `verdict`,
 `detail`) and `measured` (`files`: for each conversion `csv_mb`, `rows`, `seconds`, `cpu_seconds` of all its threads,
@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _report import Patience, Report, arguments, destination, headline
+from _report import Patience, Report, arguments, destination, headline, status
 
 # What a benchmark imports would be in the figures of its children: they import for themselves.
 
@@ -47,32 +47,18 @@ def write_csv(path: Path, megabytes: int) -> None:
             row += len(lines)
 
 
-def converted(source: str, target: str, use_arrow: bool) -> None:
+def convert_and_print(source: str, target: str) -> None:
     """In a child: convert a file and print what it took."""
-    if not use_arrow:
-        sys.modules["pyarrow"] = None  # type: ignore[assignment]
     from dmmc.convert import convert as write
 
     done = write(source, target)
-    print(json.dumps({**done, "peak": peak(), "cpu_seconds": time.process_time()}))
+    print(json.dumps({**done, "peak": status("VmHWM"), "cpu_seconds": time.process_time()}))
 
 
-def peak() -> int:
-    """Most bytes that this process had in memory; of itself alone, as a child starts with its parent's."""
-    status = Path("/proc/self/status")
-    if status.is_file():
-        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-        return 1024 * int(line.split()[1])
-    import resource
-
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else 1024 * most
-
-
-def child(source: Path, target: Path, use_arrow: bool) -> dict[str, Any]:
+def convert_in_child(source: Path, target: Path) -> dict[str, Any]:
     """Convert in a new process that can import this file."""
     shutil.rmtree(target, ignore_errors=True)
-    code = f"import convert; convert.converted({str(source)!r}, {str(target)!r}, {use_arrow})"
+    code = f"import convert; convert.convert_and_print({str(source)!r}, {str(target)!r})"
     here = Path(__file__).parent
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -97,7 +83,7 @@ def child(source: Path, target: Path, use_arrow: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Convert three times."""
+    """Convert both files."""
     options = arguments(__doc__ or "", "convert").parse_args()
     small = options.small
     report = Report("convert", small, patience=Patience(0 if small else options.patience))
@@ -106,15 +92,14 @@ def main() -> None:
     short, long = (2, 20) if small else (200, 2000)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for megabytes, use_arrow in ((short, True), (short, False), (long, True)):
+        for megabytes in (short, long):
             source, target = folder / f"{megabytes}.csv", folder / "out.zarr"
-            if not source.exists():
-                write_csv(source, megabytes)
-            called = f"{megabytes} MB{'' if use_arrow else ', without pyarrow'}"
-            files[called] = report.patience.until_quiet(partial(child, source, target, use_arrow))
+            write_csv(source, megabytes)
+            called = f"{megabytes} MB"
+            files[called] = report.patience.until_quiet(partial(convert_in_child, source, target))
             print(called, files[called], flush=True)
     report.measured["files"] = files
-    first, python, last = files.values()
+    first, last = files.values()
     page = os.sysconf("SC_PAGE_SIZE") / MB
     report.add(
         f"{long} MB of csv: peak / {MOST_MB} MB", last["peak_mb"] / MOST_MB, f"{last['peak_mb']:.0f} MB", most=1.0
@@ -124,12 +109,6 @@ def main() -> None:
         max(page, abs(last["peak_mb"] - first["peak_mb"])) / APART_MB,
         f"{first['peak_mb']:.0f} and {last['peak_mb']:.0f} MB",
         most=1.0,
-    )
-    report.add(
-        f"{short} MB of csv: time, without pyarrow / with it",
-        python["seconds"] / first["seconds"],
-        f"{python['mb_per_second']:.0f} and {first['mb_per_second']:.0f} MB/s; {long} MB: "
-        f"{last['mb_per_second']:.0f} MB/s",
     )
     report.write(destination(options.json, "convert", small))
 

@@ -78,59 +78,21 @@ class StackedReader(Reader):
             values = np.frombuffer(read(count * row_bytes), dtype).reshape(count, self.n_features)
             yield Piece(as_numbers(values, self.name))
 
-    def read_by_columns(self, path: Path, header: Npy, offset: int) -> Iterator[Piece]:
-        """Read an array in a file that lies column by column."""
-        inner = header.shape[:0:-1]
-        for values in read_transposed(path, offset, header.dtype, self.n_rows, self.n_features):
-            # of more than two dimensions, the first varies first within a row too
-            rows = values.T.reshape(*inner, len(values)).T.reshape(len(values), self.n_features)
-            yield Piece(as_numbers(rows, self.name))
 
+class NpyStream:
+    """An npy file, or one inside an npz file, read from its beginning to its end."""
 
-class NpyFile(StackedReader):
-    """An npy file."""
-
-    def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
-        super().__init__(path, key, scratch)
-        self._file = self.files.enter_context(path.open("rb"))
-        self._header = header = read_npy_header(self._file, self.name)
-        memory_dtype(header.dtype, self.name)
-        self.take_shape(header.shape, self.name)
-        self._offset = self._file.tell()
-        held = os.fstat(self._file.fileno()).st_size - self._offset
-        if held < header.nbytes:
+    def __init__(self, file: IO[bytes], size: int, name: str) -> None:
+        self.name = name
+        self._file = file
+        with name_damage(name, *ZIP_DAMAGE):
+            self.header = header = read_npy_header(file, name)
+            self.offset = file.tell()
+        if size - self.offset < header.nbytes:
             raise InputError(
-                f"{self.name} is truncated: an array of shape {header.shape} and dtype {header.dtype} "
-                f"has {header.nbytes} bytes and {held} are there, get the file again."
+                f"{name} is truncated: an array of shape {header.shape} and dtype {header.dtype} has {header.nbytes} "
+                f"bytes and {size - self.offset} are there, get the file again."
             )
-
-    def pieces(self) -> Iterator[Piece]:
-        """Read all rows."""
-        if self._header.by_columns and self.n_features > 1:
-            return self.read_by_columns(self.path, self._header, self._offset)
-        return self.read_in_order(self._read, self._header.dtype)
-
-    def _read(self, size: int) -> bytes:
-        data = self._file.read(size)
-        if len(data) < size:
-            raise InputError(f"{self.name} became shorter while it was read: convert it again.")
-        return data
-
-
-# -------------------------------------------------------------------------------------------------------- npz
-
-
-class Member:
-    """An array inside an npz file, read from its beginning to its end."""
-
-    def __init__(self, archive: zipfile.ZipFile, key: str, name: str) -> None:
-        self.name = f"{name}[{key!r}]"
-        with name_damage(self.name, *ZIP_DAMAGE):
-            entry = archive.getinfo(key if key in archive.namelist() else key + ".npy")
-            self._file = archive.open(entry)
-            self.header = read_npy_header(self._file, self.name)
-        if entry.file_size < self.header.nbytes:
-            raise InputError(f"{self.name} is truncated: its header promises more than is there, get the file again.")
 
     def read(self, size: int) -> bytes:
         """Read the next `size` bytes."""
@@ -150,23 +112,64 @@ class Member:
         return np.frombuffer(self.read(self.header.nbytes), self.header.dtype)
 
 
-class NpzFile(StackedReader):
+class NpyFile(StackedReader):
+    """An npy file."""
+
+    _array: NpyStream
+
+    def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
+        super().__init__(path, key, scratch)
+        self._open_array()
+
+    def _open_array(self) -> None:
+        file = self.files.enter_context(self.path.open("rb"))
+        self._take_array(NpyStream(file, os.fstat(file.fileno()).st_size, self.name))
+
+    def _take_array(self, array: NpyStream) -> None:
+        memory_dtype(array.header.dtype, array.name)
+        self.take_shape(array.header.shape, array.name)
+        self._array = array
+
+    def pieces(self) -> Iterator[Piece]:
+        """Read all rows."""
+        if self._array.header.by_columns and self.n_features > 1:
+            return self._read_by_columns(*self._find_bytes())
+        return self.read_in_order(self._array.read, self._array.header.dtype)
+
+    def _find_bytes(self) -> tuple[Path, int]:
+        """The file that holds the numbers as they are, and where in it they begin."""
+        return self.path, self._array.offset
+
+    def _read_by_columns(self, path: Path, offset: int) -> Iterator[Piece]:
+        header = self._array.header
+        inner = header.shape[:0:-1]
+        for values in read_transposed(path, offset, header.dtype, self.n_rows, self.n_features):
+            # of more than two dimensions, the first varies first within a row too
+            rows = values.T.reshape(*inner, len(values)).T.reshape(len(values), self.n_features)
+            yield Piece(as_numbers(rows, self.name))
+
+
+class NpzFile(NpyFile):
     """One array of an npz file, or the parts of a CSR matrix as `scipy.sparse.save_npz` writes them."""
 
     takes_key = True
 
-    def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
-        super().__init__(path, key, scratch)
+    def _open_array(self) -> None:
         with name_damage(self.name, *ZIP_DAMAGE):
-            self._archive = self.files.enter_context(zipfile.ZipFile(path))
+            self._archive = self.files.enter_context(zipfile.ZipFile(self.path))
         keys = [member.removesuffix(".npy") for member in self._archive.namelist() if member.endswith(".npy")]
-        self.sparse = key is None and {"data", "indices", "indptr", "shape"} <= set(keys)
+        self.sparse = self.key is None and {"data", "indices", "indptr", "shape"} <= set(keys)
         if self.sparse:
             self._take_sparse_shape("format" in keys)
         else:
-            self._member = Member(self._archive, self._choose(keys), self.name)
-            memory_dtype(self._member.header.dtype, self._member.name)
-            self.take_shape(self._member.header.shape, self._member.name)
+            self._take_array(self._open_member(self._choose(keys)))
+
+    def _open_member(self, key: str) -> NpyStream:
+        name = f"{self.name}[{key!r}]"
+        with name_damage(name, *ZIP_DAMAGE):
+            entry = self._archive.getinfo(key if key in self._archive.namelist() else key + ".npy")
+            file = self._archive.open(entry)
+        return NpyStream(file, entry.file_size, name)
 
     def _choose(self, keys: list[str]) -> str:
         listed = ", ".join(repr(key) for key in keys)
@@ -189,30 +192,16 @@ class NpzFile(StackedReader):
         self.take_shape(shape, self.name)
 
     def _read_small(self, key: str) -> NDArray[Any]:
-        member = Member(self._archive, key, self.name)
+        member = self._open_member(key)
         if member.header.nbytes > 1000:
             raise InputError(f"{member.name} has {member.header.nbytes} bytes: a word or two numbers are wanted.")
         return member.read_all()
 
     def pieces(self) -> Iterator[Piece]:
         """Read all rows."""
-        if self.sparse:
-            return self._read_sparse()
-        header = self._member.header
-        if header.by_columns and self.n_features > 1:
-            return self._read_unzipped()
-        return self.read_in_order(self._member.read, header.dtype)
-
-    def _read_unzipped(self) -> Iterator[Piece]:
-        """Read an array that lies column by column: it is unzipped into a scratch file first."""
-        path, header = self.scratch / "unzipped", self._member.header
-        with path.open("wb") as file:
-            for start in range(0, header.nbytes, PIECE_BYTES):
-                file.write(self._member.read(min(PIECE_BYTES, header.nbytes - start)))
-        return self.read_by_columns(path, header, 0)
-
-    def _read_sparse(self) -> Iterator[Piece]:
-        indptr, data, columns = (Member(self._archive, key, self.name) for key in ("indptr", "data", "indices"))
+        if not self.sparse:
+            return super().pieces()
+        indptr, data, columns = (self._open_member(key) for key in ("indptr", "data", "indices"))
         memory_dtype(data.header.dtype, data.name)
         return csr_pieces(
             self,
@@ -220,6 +209,14 @@ class NpzFile(StackedReader):
             (data.header, columns.header),
             lambda first, last: (data.read_numbers(last - first), columns.read_numbers(last - first)),
         )
+
+    def _find_bytes(self) -> tuple[Path, int]:
+        """Unzip the numbers into a scratch file."""
+        path, size = self.scratch / "unzipped", self._array.header.nbytes
+        with path.open("wb") as file:
+            for start in range(0, size, PIECE_BYTES):
+                file.write(self._array.read(min(PIECE_BYTES, size - start)))
+        return path, 0
 
 
 # ------------------------------------------------------------------------------------ CSR rows, here and in h5ad

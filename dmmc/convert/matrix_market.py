@@ -39,7 +39,7 @@ class MatrixMarket(Reader):
         try:
             n_rows, n_columns, self._entries, form, self._field, self._symmetry = mminfo(self.open_bytes())
         except (ValueError, OverflowError) as error:
-            raise self._refuse(error) from error
+            raise InputError(f"{self.name} has no readable Matrix Market header ({first_line(error)}).") from error
         if self._field not in VALUES:
             raise InputError(f"{self.name} holds {self._field} numbers: {', '.join(VALUES)} are read.")
         if self._symmetry not in ("general", "symmetric", "skew-symmetric"):

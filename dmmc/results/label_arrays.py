@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dmmc.data.readers.zarr_arrays import missing_chunks
 from dmmc.errors import InputError
-from dmmc.results.atomic_files import write_folder
 from dmmc.machine import MIB
+from dmmc.results.atomic_files import write_folder
 
 Array = NDArray[Any]
 

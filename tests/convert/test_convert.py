@@ -27,7 +27,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import dmmc
 from dmmc import InputError
-from dmmc.convert import arrays, convert, csv_files, matrix_market, parquet, reading, store, svmlight, text
+from dmmc.convert import arrays, convert, csv_files, parquet, reading, store, svmlight, text
 from dmmc.data.open import open_dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore:Writing zarr v2", "ignore:zarr v3 autosharding", "ignore:Consolidated")
@@ -457,13 +457,13 @@ HEAD = "%%MatrixMarket matrix coordinate real general\n"
         (HEAD + "3 2 1\n1 1 1.2.3\n", ["line 3", "1.2.3"]),
         (HEAD + "3 2 1\n1 1 x\n", ["line 3", "x"]),
         (HEAD + "3 2 1\n1 1 1_0\n", ["line 3", "1_0"]),
-        (HEAD + "3 2\n1 1 5\n", ["Invalid integer"]),
-        (HEAD + "% only comments\n", ["line 3", "Premature EOF"]),
+        (HEAD + "3 2\n1 1 5\n", ["header", "Invalid integer"]),
+        (HEAD + "% only comments\n", ["header", "Line 3", "Premature EOF"]),
         (HEAD.replace("real", "complex") + "1 1 1\n1 1 1 1\n", ["complex", "real"]),
         (HEAD.replace("real", "integer") + "1 1 1\n1 1 1.5\n", ["line 3", "whole"]),
         (HEAD.replace("real", "integer") + f"1 1 1\n1 1 {2**64}\n", ["line 3", "out of range"]),
         (HEAD.replace("general", "symmetric") + "1 2 1\n1 1 1\n", ["symmetric", "2 columns"]),
-        (HEAD.replace("matrix", "vector", 1) + "1 1\n1 1\n", ["Vector"]),
+        (HEAD.replace("matrix", "vector", 1) + "1 1\n1 1\n", ["line 3"]),
         (HEAD + f"3 2 {10**15}\n1 1 5\n", ["MB of memory are needed", "larger machine"]),
         (HEAD + f"{10**15} 2 1\n1 1 5\n", ["MB of memory are needed", "larger machine"]),
         (HEAD + "0 2 0\n", ["no rows"]),
