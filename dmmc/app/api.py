@@ -29,7 +29,7 @@ from dmmc.methods import METHODS
 from dmmc.pairs.io import read as read_links
 from dmmc.plain_json import plain
 from dmmc.results import array_folder, contents
-from dmmc.results.checkpoints import Checkpoints, asked
+from dmmc.results.checkpoints import Checkpoints, describe_request
 from dmmc.results.contents import UNFINISHED, check_image_shape
 from dmmc.results.folder import Out
 
@@ -125,7 +125,7 @@ def fit(
         model.set_params(random_state=draw_seed(random_state) if recorded is None else recorded)
         if keeper is not None:
             defaults = {name: default for name, default, _, _ in list_parameters(model)}
-            keeper.compare(asked(method, model.get_params(), sample_weight, links), defaults)
+            keeper.compare(describe_request(method, model.get_params(), sample_weight, links), defaults)
         watch = FitListener(folder, progress, model)
         cluster = None
         if scheduler is not None or workers is not None:
@@ -166,7 +166,7 @@ def fit(
             gap=model.gap_,
             passes=model.n_iter_,
             started=started.isoformat(timespec="seconds"),
-            versions=contents.environment(),
+            versions=contents.describe_environment(),
             warnings=[str(w.message) for w in (*early, *caught) if issubclass(w.category, ClusteringWarning)],
             timings=watch.timings,
             peak_memory_mb=peak_memory(),
@@ -192,7 +192,7 @@ def load(path: str | Path) -> MarginClusterer:
     folder = Path(path)
     if not folder.is_dir():
         raise InputError(f"{path} is not a folder that dmmc wrote; the OUT of a fit is wanted.")
-    if contents.unfinished(folder):
+    if contents.is_unfinished(folder):
         raise InputError(f"{path} {UNFINISHED}")
     content, arrays = array_folder.read(folder / "model" if (folder / "model").is_dir() else folder, "model")
     kinds = sorted({method.estimator for method in METHODS.values()})

@@ -83,7 +83,7 @@ class FitContext:
         """
         found = None
         if self.keeper is not None:
-            found = self.keeper.found(self.geometry.fingerprint, solver.types, solver.find_misfit)
+            found = self.keeper.find_state(self.geometry.fingerprint, solver.types, solver.find_misfit)
         if found is None:
             self.tell_phase("start")
             found = begin(), []
@@ -107,7 +107,9 @@ class FitContext:
         key : tells this search from others of the same fit
         """
         keeper = None if self.keeper is None else self.keeper.keep_start(key)
-        found = None if keeper is None else keeper.found(self.geometry.fingerprint, solver.types, solver.find_misfit)
+        found = (
+            None if keeper is None else keeper.find_state(self.geometry.fingerprint, solver.types, solver.find_misfit)
+        )
         state, history = (begin(), []) if found is None else found
         limit = self.seconds_left
         return drive(solver, state, max_iter=max_iter, max_seconds=limit, history=history, keeper=keeper)[0]

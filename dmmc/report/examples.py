@@ -58,8 +58,8 @@ def choose(page: Page) -> Examples:
     if not flat:
         return Examples({}, "", 0, "")
     shape, aspect = page.image_shape, ""
-    if shape is not None and images.drawable(shape, len(flat[0].values)):
-        uris = images.data_uris([example.values for example in flat], shape, IMAGE_BUDGET)
+    if shape is not None and images.is_image(shape, len(flat[0].values)):
+        uris = images.make_data_uris([example.values for example in flat], shape, IMAGE_BUDGET)
         rows = [Row(example, uri, []) for example, uri in zip(flat, uris, strict=True)]
         note, aspect = "The margin stands below each.", f"{shape[1]}/{shape[0]}"
     else:

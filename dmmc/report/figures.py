@@ -53,12 +53,16 @@ def draw_sizes(page: Page) -> Figure:
         "type": "bar",
         "x": list(range(k)),
         "y": [int(size) for size in page.sizes],
-        "customdata": [text.share(size, total) for size in page.sizes],
+        "customdata": [text.format_share(size, total) for size in page.sizes],
         "hovertemplate": "cluster %{x}: %{y:,} rows, %{customdata}<extra></extra>",
         "marker": {"color": choose_colours(k), "line": _BAR_LINES},
     }
     if k <= LABELLED:
-        labels = {"text": [text.thousands(size) for size in page.sizes], "textposition": "outside", "cliponaxis": False}
+        labels = {
+            "text": [text.format_count(size) for size in page.sizes],
+            "textposition": "outside",
+            "cliponaxis": False,
+        }
         bars.update(labels, textangle=0)
     every = {"tickmode": "linear", "tick0": 0, "dtick": 1} if k <= 2 * LABELLED else {"nticks": 12}
     return {
@@ -98,7 +102,7 @@ def draw_map(page: Page) -> Figure:
                     "meta": cluster,
                     "x": _list_numbers(xy[own, 0]),
                     "y": _list_numbers(xy[own, 1]),
-                    "customdata": [text.for_plotly(row) for row in rows[own].tolist()],
+                    "customdata": [text.escape_for_plotly(row) for row in rows[own].tolist()],
                     "hovertemplate": f"row %{{customdata}}, cluster {cluster}<extra></extra>",
                     "marker": {"color": colour, "size": size, "opacity": 0.75, "line": {"width": 0}},
                 }
@@ -108,8 +112,8 @@ def draw_map(page: Page) -> Figure:
         "data": traces,
         "layout": _make_layout(
             520,
-            xaxis={"title": {"text": text.for_plotly(across)}, "zeroline": False},
-            yaxis={"title": {"text": text.for_plotly(up)}, "zeroline": False},
+            xaxis={"title": {"text": text.escape_for_plotly(across)}, "zeroline": False},
+            yaxis={"title": {"text": text.escape_for_plotly(up)}, "zeroline": False},
             hovermode="closest",
             dragmode="zoom",
         ),
@@ -179,14 +183,14 @@ def draw_objective(page: Page) -> Figure:
 
 def draw_gap(page: Page) -> Figure:
     """The gap after each pass, on a log scale: what is zero or negative is not on it."""
-    values = [value for line in page.history if (value := text.finite(line.get("gap"))) is not None and value > 0]
+    values = [value for line in page.history if (value := text.to_finite(line.get("gap"))) is not None and value > 0]
     narrow = {"dtick": "D2"} if values and max(values) < 100 * min(values) else {}
     return _draw_curves(page, {"gap": "gap"}, {"type": "log", "tickformat": "~g", **narrow})
 
 
 def number_passes(history: Sequence[dict[str, Any]]) -> list[float]:
     """Where each line of the history stands: at its iteration, or at its place if iterations do not rise."""
-    iterations = [text.finite(line.get("iteration")) for line in history]
+    iterations = [text.to_finite(line.get("iteration")) for line in history]
     known = [at for at in iterations if at is not None]
     rising = len(known) == len(iterations) and all(a < b for a, b in pairwise(known))
     return known if rising else [float(i + 1) for i in range(len(history))]
@@ -200,7 +204,7 @@ def _draw_curves(page: Page, names: dict[str, str], axis: dict[str, Any]) -> Fig
     positive = axis.get("type") == "log"
     curves: list[dict[str, Any]] = []
     for key, name in names.items():
-        values = [text.finite(page.history[i].get(key)) for i in kept]
+        values = [text.to_finite(page.history[i].get(key)) for i in kept]
         values = [None if value is None or (positive and value <= 0) else value for value in values]
         if any(value is not None for value in values):
             more = {"customdata": [_list_others(page.history[i]) for i in kept]} if not curves else {}
@@ -247,7 +251,7 @@ def _join_bins(page: Page) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def _list_others(line: dict[str, Any]) -> str:
     """What else a line of the history knows, for its hover text."""
-    found = ((what, text.finite(line.get(what))) for what in ("planes", "flips", "seconds"))
+    found = ((what, text.to_finite(line.get(what))) for what in ("planes", "flips", "seconds"))
     return "".join(f"<br>{what} {value:g}" for what, value in found if value is not None)
 
 
@@ -270,7 +274,7 @@ def _make_layout(height: int, **more: Any) -> dict[str, Any]:
 
 
 def _list_numbers(values: NDArray[Any]) -> list[float | None]:
-    return [text.finite(value) for value in values.tolist()]
+    return [text.to_finite(value) for value in values.tolist()]
 
 
 PLOTS = {

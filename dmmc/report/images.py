@@ -18,22 +18,22 @@ LARGEST_SIDE = 96
 SMALLEST_SIDE = 8
 
 
-def drawable(shape: tuple[int, ...], width: int) -> bool:
+def is_image(shape: tuple[int, ...], width: int) -> bool:
     """Whether rows of `width` numbers are images of this shape, grey or RGB."""
     if len(shape) not in (2, 3) or min(shape) < 1:
         return False
     return math.prod(shape) == width and (len(shape) == 2 or shape[2] in (1, 3))
 
 
-def data_uris(rows: Sequence[Array], shape: tuple[int, ...], budget: int) -> list[str]:
+def make_data_uris(rows: Sequence[Array], shape: tuple[int, ...], budget: int) -> list[str]:
     """The rows as images that need no file, on one common scale of brightness.
 
     They are made smaller until all of them together stay within `budget` characters.
     """
-    pixels = _bytes(np.asarray(rows, dtype=np.float64)).reshape(len(rows), *shape)
+    pixels = _scale_to_bytes(np.asarray(rows, dtype=np.float64)).reshape(len(rows), *shape)
     side = min(LARGEST_SIDE, max(shape[:2]))
     while True:
-        encoded = [base64.b64encode(png(shrink(image, side))).decode("ascii") for image in pixels]
+        encoded = [base64.b64encode(encode_png(shrink(image, side))).decode("ascii") for image in pixels]
         if sum(map(len, encoded)) <= budget or side <= SMALLEST_SIDE:
             return [f"data:image/png;base64,{text}" for text in encoded]
         side = side * 2 // 3
@@ -54,7 +54,7 @@ def shrink(image: Array, side: int) -> Array:
     return np.rint(sums / (area if image.ndim == 2 else area[..., None])).astype(np.uint8)
 
 
-def png(image: Array) -> bytes:
+def encode_png(image: Array) -> bytes:
     """A uint8 array (height, width) or (height, width, 1 or 3) as a PNG file."""
     height, width = image.shape[:2]
     colour = 2 if image.ndim == 3 and image.shape[2] == 3 else 0
@@ -62,14 +62,14 @@ def png(image: Array) -> bytes:
     unfiltered = np.insert(lines, 0, 0, axis=1)  # each line starts with the number of its filter: none
     header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(unfiltered.tobytes(), 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_make_chunk(kind, data) for kind, data in chunks)
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
+def _make_chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def _bytes(values: Array) -> Array:
+def _scale_to_bytes(values: Array) -> Array:
     """Values as 0..255 from the least to the largest of them all; what is not a number is black."""
     known = np.isfinite(values)
     if not known.any():

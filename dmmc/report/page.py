@@ -38,7 +38,7 @@ def render(page: Page) -> str:
         **sections.describe(page),
         policy=_make_policy(library, script),
         figures=drawn,
-        figures_json=Markup(text.script_json([{"id": name, **figure} for name, figure in drawn.items()])),
+        figures_json=Markup(text.dump_for_script([{"id": name, **figure} for name, figure in drawn.items()])),
         style=Markup(_read_file("page.css")),
         library=Markup(library),
         script=Markup(script),
@@ -53,7 +53,7 @@ def _make_template() -> Template:
 
     def shown(value: object, limit: int = text.LONG, keep: str = "") -> Markup:
         """A string isolated from the direction of the text around it."""
-        return Markup("<bdi>{}</bdi>").format(text.visible(value, limit, keep))
+        return Markup("<bdi>{}</bdi>").format(text.make_visible(value, limit, keep))
 
     environment = Environment(
         autoescape=True,
@@ -64,12 +64,12 @@ def _make_template() -> Template:
     )
     environment.filters.update(
         shown=shown,
-        visible=text.visible,
-        number=text.number,
-        thousands=text.thousands,
-        plural=text.plural,
-        share=text.share,
-        duration=text.duration,
+        visible=text.make_visible,
+        number=text.format_number,
+        thousands=text.format_count,
+        plural=text.format_plural,
+        share=text.format_share,
+        duration=text.format_duration,
     )
     return environment.from_string(_read_file("page.html"))
 

@@ -57,9 +57,9 @@ def describe(page: Page) -> dict[str, Any]:
 
 def _describe_map(page: Page) -> str:
     drawn, given = len(figures.choose_points(page)), len(page.map_rows)
-    of = f" of {text.thousands(given)} sampled" if drawn < given else ""
-    along = text.visible(page.map_along, 160)
-    return f"{text.plural(drawn, 'row')}{of}, along {along}. Point at a dot for its row number."
+    of = f" of {text.format_count(given)} sampled" if drawn < given else ""
+    along = text.make_visible(page.map_along, 160)
+    return f"{text.format_plural(drawn, 'row')}{of}, along {along}. Point at a dot for its row number."
 
 
 def _describe_margins(k: int) -> str:
@@ -74,9 +74,11 @@ def _describe_convergence(page: Page) -> str:
     if not page.history:
         return "No passes were recorded."
     last = page.history[-1]
-    note = f"{text.plural(len(page.history), 'pass', 'es')} over the data; at the end objective "
-    note += text.number(last.get("best", last.get("objective")))
-    return note + (f" and gap {text.number(last['gap'])}." if text.finite(last.get("gap")) is not None else ".")
+    note = f"{text.format_plural(len(page.history), 'pass', 'es')} over the data; at the end objective "
+    note += text.format_number(last.get("best", last.get("objective")))
+    return note + (
+        f" and gap {text.format_number(last['gap'])}." if text.to_finite(last.get("gap")) is not None else "."
+    )
 
 
 def _find_medians(page: Page) -> list[str]:
@@ -90,7 +92,7 @@ def _find_medians(page: Page) -> list[str]:
             bin_ = int(np.searchsorted(own.cumsum(), half))
             inside = (half - own[:bin_].sum()) / own[bin_]
             medians[cluster] = edges[bin_] + inside * (edges[bin_ + 1] - edges[bin_])
-    return text.column(medians.tolist())
+    return text.format_column(medians.tolist())
 
 
 # ---------------------------------------------------------------------------------------------------- run.json
@@ -153,7 +155,7 @@ def _find_seconds(page: Page) -> float | None:
     timings = _get_dict(page.run, "timings")
     last = page.history[-1] if page.history else {}
     values = (timings.get("total"), last.get("seconds"))
-    return next((known for value in values if (known := text.finite(value)) is not None and known >= 0), None)
+    return next((known for value in values if (known := text.to_finite(value)) is not None and known >= 0), None)
 
 
 def _get_dict(run: dict[str, Any], key: str) -> dict[str, Any]:

@@ -79,34 +79,34 @@ def summarise(
     """
     row_map, planes = decision
     k = max(planes.n_scores, 2)
-    rows = _sampled(dataset, labels, k)
+    rows = _sample_rows(dataset, labels, k)
     sample = dataset.take(rows)
     seen = sample if row_map is None else maps.of_rows(row_map, sample)
     f = planes.decided(np.asarray(seen @ planes.W.T))
-    lead, of = margins(f), labels[rows]
+    lead, of = find_margins(f), labels[rows]
     shown = SHOWN
     if images:
         shown = int(np.clip(4 * WHOLE // (2 * k * dataset.n_features), 1, SHOWN))
-    near = _on_one_scale(sample) if standardised else sample
-    chosen = [pick for cluster in range(k) for pick in _examples(near, of, lead, cluster, shown)]
+    near = _standardise(sample) if standardised else sample
+    chosen = [pick for cluster in range(k) for pick in _choose_examples(near, of, lead, cluster, shown)]
     at = [i for _, _, i in chosen]
-    columns = _columns(sample[at], images)
+    columns = _choose_columns(sample[at], images)
     top = float(np.quantile(lead, 0.995))
     edges = np.linspace(0.0, top if top > 0 else 1.0, BINS + 1)
     return Summary(
         sizes=np.bincount(labels, minlength=k),
         edges=edges,
-        counts=run(margin_counts, (decision, edges)),
-        map_xy=_map(seen, f) if subspace is None or len(subspace.W) < 2 else _along(seen, subspace),
+        counts=run(count_margins, (decision, edges)),
+        map_xy=_make_map(seen, f) if subspace is None or len(subspace.W) < 2 else _project(seen, subspace),
         map_labels=of,
         map_rows=rows,
         examples=np.array([(cluster, kind, rows[i], lead[i]) for cluster, kind, i in chosen], np.float64),
-        values=_dense(sample[at][:, columns]),
+        values=_make_dense(sample[at][:, columns]),
         columns=columns,
     )
 
 
-def margins(f: Array) -> Array:
+def find_margins(f: Array) -> Array:
     """Lead of each row's cluster over the runner-up; |f| for two clusters."""
     if f.shape[1] == 1:
         return np.abs(f[:, 0])
@@ -115,31 +115,31 @@ def margins(f: Array) -> Array:
     return lead
 
 
-def _sampled(dataset: Rows, labels: Array, k: int) -> Array:
+def _sample_rows(dataset: Rows, labels: Array, k: int) -> Array:
     """Numbers of rows at equal distances, and some more of clusters that few of them are in."""
     row_bytes = 8 * max(1, dataset.nnz // dataset.n_rows)
-    rows = _spread(np.arange(dataset.n_rows), min(SAMPLED, max(100, SAMPLE_BYTES // row_bytes)))
+    rows = _thin(np.arange(dataset.n_rows), min(SAMPLED, max(100, SAMPLE_BYTES // row_bytes)))
     rare = np.flatnonzero(np.bincount(labels[rows], minlength=k) < SHOWN)
-    return np.unique(np.concatenate([rows, *(_spread(np.flatnonzero(labels == c), SHOWN) for c in rare)]))
+    return np.unique(np.concatenate([rows, *(_thin(np.flatnonzero(labels == c), SHOWN) for c in rare)]))
 
 
-def _spread(rows: Array, most: int) -> Array:
+def _thin(rows: Array, most: int) -> Array:
     """At most so many of them, at equal distances."""
     count = min(len(rows), most)
     return rows[np.arange(count) * len(rows) // max(count, 1)]
 
 
-def margin_counts(block: Block, params: tuple[Decision, Array]) -> Array:
+def count_margins(block: Block, params: tuple[Decision, Array]) -> Array:
     """Histogram of a block's margins, cluster by cluster; those above the last edge are in the last bin."""
     decision, edges = params
     f = maps.scores(block, decision)
-    bins = np.clip(np.searchsorted(edges, margins(f), side="right") - 1, 0, BINS - 1)
+    bins = np.clip(np.searchsorted(edges, find_margins(f), side="right") - 1, 0, BINS - 1)
     counts = np.zeros((max(f.shape[1], 2), BINS), np.int64)
     np.add.at(counts, (passes.largest(f), bins), 1)
     return counts
 
 
-def _on_one_scale(sample: Any) -> Any:
+def _standardise(sample: Any) -> Any:
     """Features divided by their standard deviation; those that do not vary stay."""
     rows = sample.astype(np.float64)
     square = np.asarray((rows**2).mean(axis=0)).ravel() - np.asarray(rows.mean(axis=0)).ravel() ** 2
@@ -147,7 +147,7 @@ def _on_one_scale(sample: Any) -> Any:
     return rows * inverse if isinstance(rows, np.ndarray) else rows.multiply(inverse).tocsr()
 
 
-def _examples(sample: Any, of: Array, lead: Array, cluster: int, shown: int) -> list[tuple[int, int, int]]:
+def _choose_examples(sample: Any, of: Array, lead: Array, cluster: int, shown: int) -> list[tuple[int, int, int]]:
     """Sampled rows nearest to the cluster's mean, and those with the least margin."""
     members = np.flatnonzero(of == cluster)
     if len(members) == 0:
@@ -160,7 +160,7 @@ def _examples(sample: Any, of: Array, lead: Array, cluster: int, shown: int) -> 
     return [(cluster, 0, int(i)) for i in typical] + [(cluster, 1, int(i)) for i in border]
 
 
-def _columns(rows: Any, images: bool) -> Array:
+def _choose_columns(rows: Any, images: bool) -> Array:
     """All columns; of long rows those in which some row is largest, or furthest from the mean of these rows."""
     if images or rows.shape[0] * rows.shape[1] <= WHOLE:
         return np.arange(rows.shape[1])
@@ -175,16 +175,16 @@ def _columns(rows: Any, images: bool) -> Array:
     return np.unique(np.concatenate(told)).astype(np.int64)
 
 
-def _dense(rows: Any) -> Array:
+def _make_dense(rows: Any) -> Array:
     return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
 
 
-def _along(sample: Any, subspace: Hyperplanes) -> Array:
+def _project(sample: Any, subspace: Hyperplanes) -> Array:
     """Two coordinates: those along the first two directions of a subspace."""
     return np.asarray(sample @ subspace.W[:2].T) + subspace.b[:2]
 
 
-def _map(sample: Any, f: Array) -> Array:
+def _make_map(sample: Any, f: Array) -> Array:
     """Two coordinates: the leading directions of the scores; for two clusters, f and what it leaves unexplained."""
     if f.shape[1] > 1:
         centred = f - f.mean(axis=0)

@@ -17,7 +17,7 @@ _JOINERS = "\u200c\u200d"
 _UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-def visible(value: object, limit: int = LONG, keep: str = "") -> str:
+def make_visible(value: object, limit: int = LONG, keep: str = "") -> str:
     """A string of at most about `limit` characters that shows what it holds; characters in `keep` stay as they are."""
     text = str(value)
     if len(text) > limit:
@@ -34,18 +34,18 @@ def make_inert(text: str, keep: str = "") -> str:
     return "".join(character if _shows(character) or character in keep else _spell(character) for character in text)
 
 
-def for_plotly(value: object, limit: int = 60) -> str:
+def escape_for_plotly(value: object, limit: int = 60) -> str:
     """A string for plotly, which reads tags and entities in labels and hover texts."""
-    return html.escape(visible(value, limit), quote=False)
+    return html.escape(make_visible(value, limit), quote=False)
 
 
-def script_json(value: Any) -> str:
+def dump_for_script(value: Any) -> str:
     """JSON that can stand inside a script element: ASCII, and no character that could end the element."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
 
 
-def finite(value: object) -> float | None:
+def to_finite(value: object) -> float | None:
     """The number, with five digits, or None for what is not a finite number: null in JSON, a hole in a curve."""
     try:
         number = float(value)  # type: ignore[arg-type]
@@ -54,34 +54,34 @@ def finite(value: object) -> float | None:
     return float(f"{number:.5g}") if math.isfinite(number) else None
 
 
-def number(value: object, digits: int = 4) -> str:
+def format_number(value: object, digits: int = 4) -> str:
     """A measured number with a few digits, whatever its size; a dash for what is none."""
-    known = finite(value)
+    known = to_finite(value)
     if known is None:
         return "–"
     return f"{known:,.0f}" if 10**digits <= abs(known) < 1e6 else f"{known:.{digits}g}"
 
 
-def column(values: Sequence[float]) -> list[str]:
+def format_column(values: Sequence[float]) -> list[str]:
     """Numbers that stand below each other: with the same number of decimals, so that they can be compared."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     if not 1e-3 <= largest < 1e6:
-        return [number(value, 3) for value in values]
+        return [format_number(value, 3) for value in values]
     decimals = max(0, 2 - math.floor(math.log10(largest)))
     return [f"{value:,.{decimals}f}" if math.isfinite(value) else "–" for value in values]
 
 
-def thousands(value: int) -> str:
+def format_count(value: int) -> str:
     """A number of things: 12,345."""
     return f"{value:,}"
 
 
-def share(part: float, whole: float) -> str:
+def format_share(part: float, whole: float) -> str:
     """Part of a whole: 12.3 %."""
     return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """0.42 s, 12 s, 4 min 10 s, 2 h 05 min."""
     if seconds < 1:
         return f"{seconds:.2g} s"
@@ -95,9 +95,9 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600:,} h {whole % 3600 // 60:02d} min"
 
 
-def plural(n: int, noun: str, ending: str = "s") -> str:
+def format_plural(n: int, noun: str, ending: str = "s") -> str:
     """1 row, 2 rows."""
-    return f"{thousands(n)} {noun}{'' if n == 1 else ending}"
+    return f"{format_count(n)} {noun}{'' if n == 1 else ending}"
 
 
 def _shows(character: str) -> bool:

@@ -16,7 +16,7 @@ from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.pairs.io import Links
 from dmmc.plain_json import plain
 from dmmc.results import array_folder, state_codec
-from dmmc.results.contents import environment
+from dmmc.results.contents import describe_environment
 from dmmc.results.folder import Out
 from dmmc.solvers.driver import Line, SearchKeeper
 
@@ -31,7 +31,7 @@ BITS = ("dmmc", "python", "numpy", "scipy", "scikit-learn", "numba", "llvmlite",
 """Whose versions decide the last bits."""
 
 
-def asked(
+def describe_request(
     method: str, params: Mapping[str, Any], sample_weight: Any, constraints: Links | None = None
 ) -> dict[str, Any]:
     """All that was asked for and decides the result, by name; arrays by their digests."""
@@ -117,18 +117,18 @@ class Checkpoints:
         asked : what is asked for
         defaults : of parameters; one that the checkpoint's version of dmmc did not have had this value
         """
-        here = environment()
+        here = describe_environment()
         self._facts.update(asked=dict(asked), versions={name: here[name] for name in (*BITS, "cpu") if name in here})
         if not self._found:
             return
         versions = {**self._found["versions"]}
         cpu = versions.pop("cpu", None)
         added = {name: value for name, value in (defaults or {}).items() if name in asked}
-        self._refuse(self._differences(asked, {**plain(added), **self._found["asked"]}))
-        self._refuse(self._differences({name: here[name] for name in BITS if name in here}, versions))
+        self._refuse(self._list_differences(asked, {**plain(added), **self._found["asked"]}))
+        self._refuse(self._list_differences({name: here[name] for name in BITS if name in here}, versions))
         if cpu != here["cpu"]:
             warn(
-                f"the checkpoint was written on a CPU of type {_short.repr(cpu)}, and this one is {here['cpu']!r}: "
+                f"the checkpoint was written on a CPU of type {_REPR.repr(cpu)}, and this one is {here['cpu']!r}: "
                 "the last bits of the result may be others.",
                 ClusteringWarning,
             )
@@ -138,12 +138,12 @@ class Checkpoints:
         self._facts["data"] = kind
         if self._found:
             there = {name: self._found["data"].get(name) for name in kind}
-            self._refuse(self._differences(kind, there, "the data's "))
+            self._refuse(self._list_differences(kind, there, "the data's "))
 
-    def _differences(self, here: Mapping[str, Any], there: Mapping[str, Any], what: str = "") -> list[str]:
+    def _list_differences(self, here: Mapping[str, Any], there: Mapping[str, Any], what: str = "") -> list[str]:
         absent = object()
         return [
-            f"{what}{name} is {_shown(here, name)}, but {_shown(there, name)} in the checkpoint"
+            f"{what}{name} is {_show(here, name)}, but {_show(there, name)} in the checkpoint"
             for name in dict.fromkeys((*here, *there))
             if here.get(name, absent) != there.get(name, absent)
         ]
@@ -157,17 +157,17 @@ class Checkpoints:
 
     # ----------------------------------------------------------------------------------------------- what drive calls
 
-    def found(
+    def find_state(
         self, fingerprint: str, types: Sequence[type[Any]], find_misfit: Callable[[Any], str]
     ) -> tuple[Any, list[Line]] | None:
         """State and history of the search to go on with; None where it begins."""
         self._identify(fingerprint)
         if self._found.get("search") is None:
             return None
-        state, lines = self._decoded(self._found.get("search"), self._data, types, find_misfit)
+        state, lines = self._decode(self._found.get("search"), self._data, types, find_misfit)
         self._found.clear()
         self._saved = len(lines)
-        self._out.log_again(lines)
+        self._out.rewrite_history(lines)
         return state, lines
 
     def _identify(self, fingerprint: str) -> None:
@@ -175,10 +175,10 @@ class Checkpoints:
         self._facts["data"]["fingerprint"] = fingerprint
         if self._found:
             there = {"fingerprint": self._found["data"].get("fingerprint")}
-            self._refuse(self._differences({"fingerprint": fingerprint}, there, "the data's "))
+            self._refuse(self._list_differences({"fingerprint": fingerprint}, there, "the data's "))
             if self._found.get("search") is None:
                 self._found.clear()
-                self._out.log_again([])
+                self._out.rewrite_history([])
 
     def remember(
         self, fingerprint: str, phase: str, make: Callable[[], dict[str, NDArray[Any]]]
@@ -203,7 +203,7 @@ class Checkpoints:
         array_folder.write(self._out.checkpoint, KIND, content, {**new, **state}, same=self._written)
         self._written = set(self._phases)
 
-    def _decoded(
+    def _decode(
         self, search: Any, data: NDArray[Any], types: Sequence[type[Any]], find_misfit: Callable[[Any], str]
     ) -> tuple[Any, list[Line]]:
         both = state_codec.decode(search, data, types, self._name)
@@ -222,7 +222,7 @@ class Checkpoints:
         """Keeps a search that the fit's own, or its next step, starts from."""
         return _StartKeeper(self, key)
 
-    def saw(self, state: Any, history: Sequence[Line]) -> None:
+    def keep(self, state: Any, history: Sequence[Line]) -> None:
         """Take note of a state; save it, unless the last time was a moment ago."""
         self._last, self._start = (state, history, len(history)), None
         if time.perf_counter() >= self._next:
@@ -251,7 +251,7 @@ class _StartKeeper:
         self._checkpoints = checkpoints
         self._key = key
 
-    def found(
+    def find_state(
         self, fingerprint: str, types: Sequence[type[Any]], find_misfit: Callable[[Any], str]
     ) -> tuple[Any, list[Line]] | None:
         """State and history of this search, if the checkpoint has them."""
@@ -259,9 +259,9 @@ class _StartKeeper:
         found, owner._start_found = owner._start_found, None
         if found is None or not isinstance(found[0], dict) or found[0].get("key") != self._key:
             return None
-        return owner._decoded(found[0].get("search"), found[1], types, find_misfit)
+        return owner._decode(found[0].get("search"), found[1], types, find_misfit)
 
-    def saw(self, state: Any, history: Sequence[Line]) -> None:
+    def keep(self, state: Any, history: Sequence[Line]) -> None:
         """Take note of a state; save it, unless the last time was a moment ago."""
         self._checkpoints._start = self._key, state, list(history)
         if time.perf_counter() >= self._checkpoints._next:
@@ -272,9 +272,9 @@ class _StartKeeper:
         self._checkpoints.save()
 
 
-def _shown(values: Mapping[str, Any], name: str) -> str:
-    return _short.repr(values[name]) if name in values else "not given"
+def _show(values: Mapping[str, Any], name: str) -> str:
+    return _REPR.repr(values[name]) if name in values else "not given"
 
 
-_short = reprlib.Repr()
-_short.maxstring = 100
+_REPR = reprlib.Repr()
+_REPR.maxstring = 100

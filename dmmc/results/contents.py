@@ -63,7 +63,7 @@ class Result:
     image_shape: tuple[int, ...] | None
 
 
-def unfinished(folder: Path) -> bool:
+def is_unfinished(folder: Path) -> bool:
     """Whether a folder is one that a run has not finished, or not yet."""
     return (folder / MARK).is_file()
 
@@ -78,7 +78,7 @@ def check_image_shape(shape: tuple[int, ...] | None, n_features: int) -> None:
 # ---------------------------------------------------------------------------------------------------- writing
 
 
-def write(folder: Path, result: Result) -> None:
+def write_result(folder: Path, result: Result) -> None:
     """Write everything to a folder that has its `history.jsonl` already."""
     arrays = {"labels.zarr": result.labels, "scores.zarr": result.scores}
     write_arrays({folder / name: values for name, values in arrays.items() if values is not None})
@@ -139,7 +139,7 @@ def write_report(folder: Path, image_shape: tuple[int, ...] | None = None) -> Pa
         )
         for i, (cluster, kind, row, margin) in enumerate(summary.examples)
     ]
-    axes, along = _axes(run, len(summary.sizes))
+    axes, along = _name_axes(run, len(summary.sizes))
     page = report.Page(
         title=str(run["data"].get("name")),
         command=str(run.get("command")),
@@ -161,7 +161,7 @@ def write_report(folder: Path, image_shape: tuple[int, ...] | None = None) -> Pa
     return folder / "report.html"
 
 
-def _axes(run: dict[str, Any], n_clusters: int) -> tuple[tuple[str, str], str]:
+def _name_axes(run: dict[str, Any], n_clusters: int) -> tuple[tuple[str, str], str]:
     """What the map's axes are, and all of them together."""
     choices = run.get("choices")
     rank = choices.get("rank") if isinstance(choices, dict) else None
@@ -182,7 +182,7 @@ def read_run(folder: Path) -> dict[str, Any]:
     try:
         run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        if unfinished(folder):
+        if is_unfinished(folder):
             raise InputError(f"{folder} {UNFINISHED}") from error
         raise InputError(f"{folder} is not a dmmc result: its run.json is missing or damaged.") from error
     if not isinstance(run, dict) or not isinstance(run.get("data"), dict):
@@ -233,7 +233,7 @@ def _read_summary(folder: Path) -> tuple[dict[str, Any], Summary]:
 # ------------------------------------------------------------------------------------------------ for run.json
 
 
-def environment() -> dict[str, Any]:
+def describe_environment() -> dict[str, Any]:
     """Versions and machine: what the bits of a result depend on."""
     found = {"dmmc": __version__, "python": platform.python_version()}
     for name in LIBRARIES:

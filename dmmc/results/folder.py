@@ -16,7 +16,7 @@ from typing import IO, Any, Self
 from dmmc.errors import InputError
 from dmmc.plain_json import plain
 from dmmc.results import atomic_files, contents
-from dmmc.results.contents import MARK, Result, unfinished
+from dmmc.results.contents import MARK, Result, is_unfinished
 
 RESULTS = {"labels.zarr", "scores.zarr", "labels.csv", "model", "summary", "run.json", "report.html"}
 """What a finished run leaves beside its history."""
@@ -64,23 +64,23 @@ class Out:
         with ExitStack() as undo:
             undo.callback(_remove_empty, [parent for parent in self.path.parents if not parent.exists()])
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            undo.enter_context(_locked(self._lock, self.given))
+            undo.enter_context(_hold_lock(self._lock, self.given))
             undo.callback(self._lock.unlink, missing_ok=True)
             atomic_files.restore(self.path)
-            self._complete()
+            self._complete_swap()
             self._refuse()  # again, as another run may have just ended
-            self._stage, self.resumed = self._chosen()
+            self._stage, self.resumed = self._choose_stage()
             if not self.resumed:
                 atomic_files.remove_folder(self._partial)
-                if unfinished(self.path):
+                if is_unfinished(self.path):
                     atomic_files.remove_folder(self.path)
-                self._make()
+                self._make_stage()
             self._finished = False
             self._going_on = not self.resumed
             undo.callback(self._discard)
             if self.resumed:
-                atomic_files.write_bytes(self._stage / MARK, _mark())
-            self._history = self._opened_history()
+                atomic_files.write_bytes(self._stage / MARK, _describe_run())
+            self._history = self._open_history()
             self._undo = undo.pop_all()
         return self
 
@@ -89,7 +89,7 @@ class Out:
             self._history.close()
         self._undo.close()
         if error is not None and not self._finished:
-            self._say_what_now(error)
+            self._add_note(error)
 
     # ---------------------------------------------------------------------------------------------- at the beginning
 
@@ -97,49 +97,49 @@ class Out:
         """Say why the folder cannot be written, if it cannot."""
         if not os.path.lexists(self.path):
             return
-        left = unfinished(self.path)
+        left = is_unfinished(self.path)
         if not self._overwrite and not self._resume:
             raise InputError(f"{self.given} {LEFT if left else EXISTS}")
-        if not left and not _whole(self.path):
+        if not left and not _is_result(self.path):
             rest = "it is not overwritten" if self._overwrite else "there is nothing to resume in it"
             raise InputError(f"{self.given} exists and is not a dmmc result; {rest}.")
-        if self._resume and not left and not unfinished(self._partial):
+        if self._resume and not left and not is_unfinished(self._partial):
             raise InputError(f"{self.given} is finished: nothing to resume.")
         if self._resume and left and (self.path / "checkpoint").is_dir():
             return  # nothing in it is replaced
-        others = self._others()
+        others = self._list_others()
         if others:
             raise InputError(f"{self.given} holds {others[0]!r}, which dmmc did not write; it is not overwritten.")
 
-    def _others(self) -> list[str]:
+    def _list_others(self) -> list[str]:
         return sorted(name for name in os.listdir(self.path) if name not in OWN and not name.startswith("."))
 
-    def _complete(self) -> None:
+    def _complete_swap(self) -> None:
         """Do what a run that was killed at its very end had left to do: replace the earlier result, tidy up.
 
         A result with a checkpoint in it is a new one; the one that it replaces has none.
         """
-        free = not os.path.lexists(self.path) or (_whole(self.path) and not self._others())
-        if self._resume and free and _whole(self._partial) and _saved(self._partial):
+        free = not os.path.lexists(self.path) or (_is_result(self.path) and not self._list_others())
+        if self._resume and free and _is_result(self._partial) and _has_checkpoint(self._partial):
             atomic_files.swap(self._partial, self.path)
-        if not unfinished(self._partial) and not _saved(self._partial):
+        if not is_unfinished(self._partial) and not _has_checkpoint(self._partial):
             atomic_files.remove_folder(self._partial)  # the one that was replaced, or what is left of it
-        if _whole(self.path) and _saved(self.path):
+        if _is_result(self.path) and _has_checkpoint(self.path):
             shutil.rmtree(self.path / "checkpoint")
 
-    def _chosen(self) -> tuple[Path, bool]:
+    def _choose_stage(self) -> tuple[Path, bool]:
         """The folder to write, and whether there is a checkpoint in it to go on with."""
         for stage in (self.path, self._partial):
-            if self._resume and unfinished(stage):
+            if self._resume and is_unfinished(stage):
                 atomic_files.restore(stage / "checkpoint")
                 if os.path.lexists(stage / "checkpoint"):
                     return stage, True
-        return self._partial if os.path.lexists(self.path) and not unfinished(self.path) else self.path, False
+        return self._partial if os.path.lexists(self.path) and not is_unfinished(self.path) else self.path, False
 
-    def _make(self) -> None:
+    def _make_stage(self) -> None:
         """A new folder appears with its mark in it, so that it is never taken for something else."""
         with atomic_files.write_folder(self._stage, replace=False) as aside:
-            (aside / MARK).write_bytes(_mark())
+            (aside / MARK).write_bytes(_describe_run())
 
     # ------------------------------------------------------------------------------------------------- while it runs
 
@@ -148,15 +148,15 @@ class Out:
         self._history.write(json.dumps(plain(line)) + "\n")
         self._history.flush()
 
-    def log_again(self, lines: Sequence[dict[str, Any]]) -> None:
+    def rewrite_history(self, lines: Sequence[dict[str, Any]]) -> None:
         """Let the history be these lines, and go on after them."""
         self._going_on = True
         self._history.close()
         text = "".join(json.dumps(plain(line)) + "\n" for line in lines)
         atomic_files.write_bytes(self._stage / "history.jsonl", text.encode())
-        self._history = self._opened_history()
+        self._history = self._open_history()
 
-    def _opened_history(self) -> IO[str]:
+    def _open_history(self) -> IO[str]:
         return open(self._stage / "history.jsonl", "a", encoding="utf-8")
 
     # -------------------------------------------------------------------------------------------------- at the end
@@ -165,7 +165,7 @@ class Out:
         """Write everything, then let it appear."""
         self._history.close()
         self._remove_results()  # of a run that was killed at this very place
-        contents.write(self._stage, found)
+        contents.write_result(self._stage, found)
         atomic_files.sync_all(self._stage)
         (self._stage / MARK).unlink()  # now it is whole, and what is left to do can be done later
         if self._stage != self.path:
@@ -191,7 +191,7 @@ class Out:
                 else:
                     path.unlink(missing_ok=True)
 
-    def _say_what_now(self, error: BaseException) -> None:
+    def _add_note(self, error: BaseException) -> None:
         """A note on how to go on; not where going on was what has just been refused."""
         if not os.path.lexists(self.checkpoint):
             if isinstance(error, KeyboardInterrupt):
@@ -203,17 +203,17 @@ class Out:
             )
 
 
-def _whole(folder: Path) -> bool:
+def _is_result(folder: Path) -> bool:
     """Whether a folder is a finished result."""
-    return (folder / "run.json").is_file() and not unfinished(folder)
+    return (folder / "run.json").is_file() and not is_unfinished(folder)
 
 
-def _saved(folder: Path) -> bool:
+def _has_checkpoint(folder: Path) -> bool:
     """Whether there is a checkpoint in a folder, or what is left of one."""
     return (folder / "checkpoint").is_dir()
 
 
-def _mark() -> bytes:
+def _describe_run() -> bytes:
     text = (
         f"A run of dmmc is writing this folder: process {os.getpid()} on {socket.gethostname()}.\n"
         "If that process is gone, it was interrupted: fit again and say resume to go on, or overwrite to begin anew.\n"
@@ -221,7 +221,7 @@ def _mark() -> bytes:
     return text.encode()
 
 
-def _locked(path: Path, name: str) -> IO[bytes]:
+def _hold_lock(path: Path, name: str) -> IO[bytes]:
     """Hold a lock file that the system lets go of when this process ends, however it ends."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)

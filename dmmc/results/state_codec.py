@@ -49,7 +49,7 @@ class _Writer:
         if kind is np.ndarray:
             return self._array(value)
         if isinstance(value, np.generic):
-            return {"scalar": [_checked(value.dtype.str), value.tobytes().hex()]}
+            return {"scalar": [_check_dtype(value.dtype.str), value.tobytes().hex()]}
         if kind is tuple:
             return [self.tree(item) for item in value]
         if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -67,14 +67,14 @@ class _Writer:
         by_columns = array.flags.f_contiguous and not array.flags.c_contiguous  # products of it have other last bits
         flat = (array.T if by_columns else array).reshape(-1)
         order = "F" if by_columns else "C"
-        entry = {"array": [_checked(array.dtype.str), list(array.shape), order, self._size]}
+        entry = {"array": [_check_dtype(array.dtype.str), list(array.shape), order, self._size]}
         self.parts.append(np.ascontiguousarray(flat).view(np.uint8))
         self._size += array.nbytes
         self._known[id(array)] = entry
         return entry
 
 
-def _checked(dtype: str) -> str:
+def _check_dtype(dtype: str) -> str:
     if not _DTYPE.fullmatch(dtype):
         raise TypeError(f"dtype {dtype} cannot be part of a checkpoint")
     return dtype
@@ -114,7 +114,7 @@ class _Reader:
             return struct.unpack(">d", bytes.fromhex(said))[0]
         if kind == "scalar":
             dtype, text = said
-            return _one(np.frombuffer(bytes.fromhex(text), _checked(dtype)))
+            return _take_only(np.frombuffer(bytes.fromhex(text), _check_dtype(dtype)))
         if kind == "dict":
             return self._members(said)
         if kind == "array":
@@ -137,7 +137,7 @@ class _Reader:
             raise ValueError("array")
         key = (dtype, tuple(shape), order, start)
         if key not in self._known:
-            kind = np.dtype(_checked(dtype))
+            kind = np.dtype(_check_dtype(dtype))
             count = 1
             for side in shape:
                 count *= side
@@ -148,7 +148,7 @@ class _Reader:
         return self._known[key]
 
 
-def _one(values: Array) -> Any:
+def _take_only(values: Array) -> Any:
     if len(values) != 1:
         raise ValueError("scalar")
     return values[0]
@@ -175,14 +175,14 @@ def fits(value: Any, hint: Any) -> bool:
     if not isinstance(value, kind):
         return False
     if kind is tuple:
-        return _members_fit(value, get_args(hint))
+        return _fit_members(value, get_args(hint))
     if hasattr(kind, "_fields"):
         hints = get_type_hints(kind)
         return all(fits(item, hints[name]) for name, item in zip(kind._fields, value, strict=True))
     return True
 
 
-def _members_fit(value: tuple[Any, ...], hints: tuple[Any, ...]) -> bool:
+def _fit_members(value: tuple[Any, ...], hints: tuple[Any, ...]) -> bool:
     if len(hints) == 2 and hints[1] is Ellipsis:
         return all(fits(item, hints[0]) for item in value)
     return len(value) == len(hints) and all(fits(item, hint) for item, hint in zip(value, hints, strict=True))

@@ -31,7 +31,7 @@ class Solver(Protocol[State]):
 class SearchKeeper(Protocol):
     """Keeps one search where it outlives the process. A state is a named tuple of arrays, numbers, text and tuples."""
 
-    def found(
+    def find_state(
         self, fingerprint: str, types: Sequence[type[Any]], find_misfit: Callable[[Any], str]
     ) -> tuple[Any, list[Line]] | None:
         """State and history of an earlier search, if there is one to go on with.
@@ -44,7 +44,7 @@ class SearchKeeper(Protocol):
         """
         ...
 
-    def saw(self, state: Any, history: Sequence[Line]) -> None:
+    def keep(self, state: Any, history: Sequence[Line]) -> None:
         """Take note of a state; save it, unless one was saved a moment ago."""
         ...
 
@@ -107,7 +107,7 @@ def drive(
     began = time.perf_counter()
     try:
         if keeper is not None:
-            keeper.saw(state, lines)
+            keeper.keep(state, lines)
         while not solver.done(state):
             seconds = time.perf_counter() - began
             if len(lines) >= max_iter:
@@ -118,7 +118,7 @@ def drive(
             seconds = before + time.perf_counter() - began
             lines.append({"iteration": len(lines) + 1, **solver.report(state), "seconds": seconds})
             if keeper is not None:
-                keeper.saw(state, lines)
+                keeper.keep(state, lines)
             for callback in callbacks:
                 callback(lines[-1])
     except BaseException:

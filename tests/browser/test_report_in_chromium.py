@@ -296,11 +296,11 @@ def test_hostile_names_are_shown_and_not_run(browser: Any, pages: Callable[[str]
     )
     assert browser.run(handlers) == []
     # and shown as written
-    assert label == f"row {text.visible(HOSTILE[4], 60)}, cluster {label[-1]}"
-    assert browser.texts("#plot-map .xtitle") == [text.visible(HOSTILE[4], 60)]
-    assert browser.texts("#plot-map .ytitle") == [text.visible(HOSTILE[5], 60)]
-    assert browser.texts("h1") == [text.visible("".join(HOSTILE[:6]), 160)]
-    assert browser.driver.title == text.visible("".join(HOSTILE[:6]), 160)
+    assert label == f"row {text.make_visible(HOSTILE[4], 60)}, cluster {label[-1]}"
+    assert browser.texts("#plot-map .xtitle") == [text.make_visible(HOSTILE[4], 60)]
+    assert browser.texts("#plot-map .ytitle") == [text.make_visible(HOSTILE[5], 60)]
+    assert browser.texts("h1") == [text.make_visible("".join(HOSTILE[:6]), 160)]
+    assert browser.driver.title == text.make_visible("".join(HOSTILE[:6]), 160)
 
 
 ATTACKS = (

@@ -313,13 +313,13 @@ def test_the_data_of_the_plots_cannot_end_their_script() -> None:
     assert not set("<>&\u2028\u2029") & set(raw)
     assert raw.isascii()
     assert (
-        text.script_json({"a": HOSTILE[1]})
+        text.dump_for_script({"a": HOSTILE[1]})
         == r'{"a":"\u003c/script\u003e\u003cscript\u003ewindow.__pwned=2\u003c/script\u003e"}'
     )
 
 
 def test_long_strings_are_cut_and_say_so() -> None:
-    shown = text.visible("a" * 6000 + "b" * 4000, 100)
+    shown = text.make_visible("a" * 6000 + "b" * 4000, 100)
     assert len(shown) < 130
     assert shown.startswith("aaa")
     assert shown.endswith("bbb (10,000 characters)")
@@ -520,7 +520,7 @@ def test_a_sparse_row_is_told_by_its_largest_features() -> None:
 
 
 def decoded(png: bytes) -> np.ndarray:
-    """A PNG as `images.png` writes it: one IDAT chunk, no filters."""
+    """A PNG as `images.encode_png` writes it: one IDAT chunk, no filters."""
     width, height, depth, colour = struct.unpack(">IIBB", png[16:26])
     size = struct.unpack(">I", png[33:37])[0]
     assert png[37:41] == b"IDAT"
@@ -533,11 +533,11 @@ def decoded(png: bytes) -> np.ndarray:
 @pytest.mark.parametrize("shape", [(1, 1), (5, 7), (4, 3, 3)])
 def test_a_png_holds_the_pixels_it_was_given(shape: tuple[int, ...]) -> None:
     image = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
-    np.testing.assert_array_equal(decoded(images.png(image)), image)
+    np.testing.assert_array_equal(decoded(images.encode_png(image)), image)
 
 
 def test_images_share_one_scale_from_the_least_to_the_largest_value() -> None:
-    uris = images.data_uris([np.array([0.0, 8.0]), np.array([16.0, np.nan])], (1, 2), 10**6)
+    uris = images.make_data_uris([np.array([0.0, 8.0]), np.array([16.0, np.nan])], (1, 2), 10**6)
     found = [decoded(base64.b64decode(uri.split(",")[1])).tolist() for uri in uris]
     assert found == [[[0, 128]], [[255, 0]]]
 
@@ -552,7 +552,7 @@ def test_a_large_image_is_made_smaller_by_means_over_tiles() -> None:
 
 def test_images_keep_to_their_budget() -> None:
     rows = np.random.default_rng(0).random((50, 96 * 96))
-    uris = images.data_uris(list(rows), (96, 96), 100_000)
+    uris = images.make_data_uris(list(rows), (96, 96), 100_000)
     assert sum(map(len, uris)) < 105_000
 
 
@@ -571,17 +571,17 @@ def test_images_keep_to_their_budget() -> None:
     ],
 )
 def test_durations_read_well(seconds: float, told: str) -> None:
-    assert text.duration(seconds) == told
+    assert text.format_duration(seconds) == told
 
 
 def test_numbers_read_well() -> None:
-    assert [text.number(value, 3) for value in (0.012345, 1.0, 1234.5, 12e9, None, "x", float("nan"))] == [
+    assert [text.format_number(value, 3) for value in (0.012345, 1.0, 1234.5, 12e9, None, "x", float("nan"))] == [
         *("0.0123", "1", "1,234", "1.2e+10", "–", "–", "–")
     ]
-    assert text.column([1.0, 0.95, float("nan")]) == ["1.00", "0.95", "–"]
-    assert text.column([1234.5, 3.0]) == ["1,234", "3"]
-    assert text.column([0.0, 0.0]) == ["0", "0"]
-    assert (text.plural(1, "row"), text.plural(2000, "row"), text.plural(3, "pass", "es")) == (
+    assert text.format_column([1.0, 0.95, float("nan")]) == ["1.00", "0.95", "–"]
+    assert text.format_column([1234.5, 3.0]) == ["1,234", "3"]
+    assert text.format_column([0.0, 0.0]) == ["0", "0"]
+    assert (text.format_plural(1, "row"), text.format_plural(2000, "row"), text.format_plural(3, "pass", "es")) == (
         "1 row",
         "2,000 rows",
         "3 passes",

@@ -659,13 +659,13 @@ def test_checkpoints_are_written_at_once_at_first_and_then_not_too_often(tmp_pat
     with Out(tmp_path / "out") as out, checkpoints.Checkpoints(out) as keeper:
         keeper.compare({})
         keeper.compare_data(n_rows=1)
-        assert keeper.found("", (), lambda state: True) is None
+        assert keeper.find_state("", (), lambda state: True) is None
         lines: list[dict[str, Any]] = []
-        keeper.saw((np.zeros(3),), lines)
+        keeper.keep((np.zeros(3),), lines)
         assert saved(out) == 0
         for iteration in range(1, 100):
             lines.append({"iteration": iteration})
-            keeper.saw((np.zeros(3),), lines)
+            keeper.keep((np.zeros(3),), lines)
         assert saved(out) == 0
         keeper.save()
         assert saved(out) == 99
@@ -680,7 +680,7 @@ def test_writing_checkpoints_takes_a_small_part_of_the_time(tmp_path: Path, monk
         began, spent = time.perf_counter(), []
         while time.perf_counter() - began < 2.0:
             before = time.perf_counter()
-            keeper.saw(state, lines)
+            keeper.keep(state, lines)
             spent.append(time.perf_counter() - before)
             lines.append({"iteration": len(lines) + 1})
             time.sleep(0.001)
