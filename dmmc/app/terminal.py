@@ -76,7 +76,7 @@ def find_code(commands: click.Group, arguments: list[str]) -> int:
 
 def list_notes(error: BaseException) -> str:
     """What was said about going on after it."""
-    return "".join(f" {note}" for note in getattr(error, "_show_warnings__", ()))
+    return "".join(f" {note}" for note in getattr(error, "__notes__", ()))
 
 
 class Interrupt:
