@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 import data_sets
 import numpy as np
 import pytest
+from forks import ForkServer
 from waits import hear_signals
 from xdist.scheduler import LoadScopeScheduling
 
@@ -106,29 +106,6 @@ def load(request: pytest.FixtureRequest) -> Callable[[str], tuple[Any, Any]]:
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPO)}
 DMMC = [sys.executable, "-m", "dmmc"]
 
-SERVER = """
-import json, os, sys, traceback
-import dmmc.app.api, dmmc.app.cli, dmmc.convert, sklearn.cluster, zarr
-
-for line in sys.stdin:
-    job = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        os.chdir(job["cwd"])
-        for number, path in ((1, job["stdout"]), (2, job["stderr"])):
-            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        code = 1
-        try:
-            dmmc.app.cli.main(job["arguments"])
-        except SystemExit as end:
-            code = end.code
-        except BaseException:
-            traceback.print_exc()
-        sys.stdout.flush()
-        os._exit(code)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-
 
 class Done(NamedTuple):
     """How a command ended, and what it said."""
@@ -138,35 +115,23 @@ class Done(NamedTuple):
     stderr: str
 
 
-class Commands:
-    """`dmmc` in processes of their own, forked from one that has imported everything: each starts at once."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.server = subprocess.Popen(
-            [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
-        )
-
-    def __call__(self, *arguments: object, cwd: Path | None = None) -> Done:
-        """Run `dmmc ARGUMENTS` in a folder."""
-        streams = {name: str(self.folder / name) for name in ("stdout", "stderr")}
-        job = {"arguments": [str(one) for one in arguments], "cwd": str(cwd or self.folder), **streams}
-        assert self.server.stdin is not None
-        assert self.server.stdout is not None
-        self.server.stdin.write(json.dumps(job) + "\n")
-        self.server.stdin.flush()
-        code = int(self.server.stdout.readline())
-        return Done(code, *(Path(path).read_text(encoding="utf-8", errors="replace") for path in streams.values()))
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    """``forks.start("dmmc.app.cli:main", "fit", ...) -> Forked``: processes that have imported everything."""
+    server = ForkServer(tmp_path_factory.mktemp("forks"))
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="session")
-def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
-    """``cli("fit", store, "-k", 3, ...) -> Done``."""
-    commands = Commands(tmp_path_factory.mktemp("commands"))
-    yield commands
-    assert commands.server.stdin is not None
-    commands.server.stdin.close()
-    commands.server.wait(30)
+def cli(forks: ForkServer) -> Callable[..., Done]:
+    """``cli("fit", store, "-k", 3, ...) -> Done``: `dmmc` in a process of its own, to its end."""
+
+    def run(*arguments: object, cwd: Path | None = None) -> Done:
+        process = forks.start("dmmc.app.cli:main", *arguments, cwd=cwd, at_once=True)
+        return Done(process.wait(250), process.stdout, process.stderr)
+
+    return run
 
 
 @pytest.fixture
@@ -217,7 +182,7 @@ def digits_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def fitted(cli: Commands, digits_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fitted(cli: Callable[..., Done], digits_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """OUT of a fit of the digits with 10 clusters, scores and images; to be looked at, or copied, not changed."""
     out = tmp_path_factory.mktemp("fitted") / "out"
     done = cli("fit", digits_store, "-k", 10, "-o", out, "--scores", "--image-shape", "8x8")

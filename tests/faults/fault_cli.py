@@ -10,8 +10,6 @@ from dmmc.app import cli, progress
 from dmmc.data import blocks
 from dmmc.results import checkpoints
 
-blocks.ONE_BLOCK, blocks.FOUR_BLOCKS = 16 * 1024, 32 * 1024
-checkpoints.EVERY, checkpoints.SHARE = 0.0, np.inf
 shown = progress.Progress.__call__
 
 
@@ -21,5 +19,12 @@ def slowly(self, event):
         time.sleep(float(os.environ.get("PAUSE", "0")))
 
 
-progress.Progress.__call__ = slowly
-cli.main(sys.argv[1:])  # without a guard, as it is in many scripts
+def main(arguments):
+    blocks.ONE_BLOCK, blocks.FOUR_BLOCKS = 16 * 1024, 32 * 1024
+    checkpoints.EVERY, checkpoints.SHARE = 0.0, np.inf
+    progress.Progress.__call__ = slowly
+    cli.main(arguments)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -8,17 +8,18 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import dask
 import numpy as np
 import psutil
 from distributed import Client
+from forks import Forked, ForkServer
 from numpy.typing import NDArray
-from waits import end_of, hear_signals, until
+from waits import hear_signals, until
 
 import dmmc
 from dmmc.plain_json import plain
@@ -28,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 REPO = HERE.parents[1]
 
 Array = NDArray[Any]
+Started: TypeAlias = "subprocess.Popen[bytes] | Forked"
 
 QUIET = {
     "PYTHONPATH": f"{HERE}{os.pathsep}{REPO}",
@@ -52,37 +54,48 @@ def family(pid: int) -> set[int]:
     return set()
 
 
+def kill_all(pids: Iterable[int]) -> None:
+    """End processes at once, those that stand still too."""
+    for pid in pids:
+        for number in (signal.SIGCONT, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
 class Grid:
     """A scheduler and its workers, each a process of its own.
 
     Parameters
     ----------
     folder : for logs, the scheduler file and whatever workers spill
+    forks : starts those that need no other variables than Dask's
     settings : environment of all of them
-    port : of the scheduler; 0 for any
     """
 
-    def __init__(self, folder: Path, settings: dict[str, str] | None = None, port: int = 0) -> None:
+    def __init__(self, folder: Path, forks: ForkServer, settings: dict[str, str] | None = None) -> None:
         self.folder = folder
-        self.environment = {**os.environ, **QUIET, **(settings or {})}
+        self._forks = forks
+        self.settings = settings or {}
         self.file = folder / "scheduler.json"
         self.file.unlink(missing_ok=True)
-        self.workers: dict[str, subprocess.Popen[bytes]] = {}
+        self.workers: dict[str, Started] = {}
         self._started = 0
         self._client: Client | None = None
-        self._port = port
         self.scheduler = self._begin(
             "scheduler",
-            *("--host", "127.0.0.1", "--port", port, "--no-dashboard", "--scheduler-file", self.file),
+            *("--host", "127.0.0.1", "--port", 0, "--no-dashboard", "--scheduler-file", self.file),
             *("--idle-timeout", "20m"),  # should these tests be killed, their clusters end by themselves
         )
         until(self.file.exists, "a scheduler file")
 
-    def _begin(self, what: str, *arguments: object, **extra: str) -> subprocess.Popen[bytes]:
+    def _begin(self, what: str, *arguments: object, **extra: str) -> Started:
+        if "--nanny" not in arguments and all(name.startswith("DASK_") for name in (*self.settings, *extra)):
+            settings = {**QUIET, **self.settings, **extra}
+            return self._forks.start(f"distributed.cli.dask_{what}:main", *arguments, path=str(HERE), **settings)
         with open(self.folder / f"{what}-{self._started}.log", "wb") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "dask", what, *map(str, arguments)],
-                env={**self.environment, **extra},
+                env={**os.environ, **QUIET, **self.settings, **extra},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -127,9 +140,10 @@ class Grid:
         return names
 
     def names(self) -> dict[str, str]:
-        """Addresses of the workers that the scheduler knows."""
+        """Addresses of the workers that the scheduler gives work to."""
         info = self.client.sync(self.client.scheduler.identity, n_workers=-1)
-        return {str(worker["name"]): address for address, worker in info["workers"].items()}
+        running = {address: one for address, one in info["workers"].items() if one["status"] == "running"}
+        return {str(worker["name"]): address for address, worker in running.items()}
 
     def pid_of(self, pid: int) -> str:
         """Name of the worker that runs as this process, or whose nanny started it."""
@@ -147,10 +161,7 @@ class Grid:
             with suppress(Exception):
                 self._client.close(timeout=2)
         every = [self.scheduler, *self.workers.values()]
-        for pid in set().union(*(family(process.pid) for process in every)):
-            for number in (signal.SIGCONT, signal.SIGKILL):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
+        kill_all(set().union(*(family(process.pid) for process in every)))
         for process in every:
             process.wait(10)
 
@@ -199,21 +210,15 @@ class Command:
 
     Parameters
     ----------
+    forks : starts it
     arguments : of the command line
     pause : seconds after each pass
     settings : environment
     """
 
-    def __init__(self, *arguments: object, pause: float = 0.0, **settings: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "fault_cli.py"), *map(str, arguments)],
-            env={**os.environ, **QUIET, "PAUSE": str(pause), **settings},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            preexec_fn=hear_signals,
-        )
+    def __init__(self, forks: ForkServer, *arguments: object, pause: float = 0.0, **settings: str) -> None:
+        settings = {**QUIET, "PAUSE": str(pause), **settings}
+        self.process = forks.start("fault_cli:main", *arguments, path=str(HERE), **settings)
         self.out = Path(str(arguments[arguments.index("-o") + 1])) if "-o" in arguments else None
 
     def await_passes(self, number: int, seconds: float = 60.0) -> None:
@@ -222,15 +227,14 @@ class Command:
         history = self.out / "history.jsonl"
 
         def there() -> bool:
-            assert self.process.poll() is None, self.process.communicate()
+            assert self.process.poll() is None, self.process.stderr
             return history.exists() and history.read_bytes().count(b"\n") >= number
 
         until(there, f"{number} passes", seconds)
 
     def ended(self, seconds: float = 60.0) -> tuple[int, str]:
         """Exit code and what it said on stderr, within a limit."""
-        _, said = end_of(self.process, seconds)
-        return self.process.returncode, said
+        return self.process.wait(seconds), self.process.stderr
 
 
 class During:

@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from fault_tools import QUIET, Command, Grid, alive, bits, blobs, family, until, written
+from fault_tools import QUIET, Command, Grid, alive, bits, blobs, family, written
+from waits import until
 
 import dmmc
 from dmmc.results import array_folder
@@ -21,6 +22,7 @@ from dmmc.results import array_folder
 pytestmark = pytest.mark.timeout(150)
 Grids = Callable[..., Grid]
 Store = Callable[..., Path]
+Begin = Callable[..., Command]
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +36,8 @@ def wanted(source: Path) -> dict[str, Any]:
     return bits(dmmc.fit(source, 3))
 
 
-def resumed(source: Path, out: Path, *arguments: object) -> dict[str, Any]:
-    code, said = Command("fit", source, "-k", 3, "-o", out, "--resume", "--quiet", *arguments).ended()
+def resumed(begin: Begin, source: Path, out: Path, *arguments: object) -> dict[str, Any]:
+    code, said = begin("fit", source, "-k", 3, "-o", out, "--resume", "--quiet", *arguments).ended()
     assert code == 0, said
     assert not (out / "checkpoint").exists()
     return written(out)
@@ -47,10 +49,10 @@ def resumed(source: Path, out: Path, *arguments: object) -> dict[str, Any]:
 @pytest.mark.parametrize("to", ["driver", "group"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_driver_leaves_a_checkpoint_and_no_processes(
-    source: Path, wanted: dict[str, Any], tmp_path: Path, number: int, to: str
+    begin: Begin, source: Path, wanted: dict[str, Any], tmp_path: Path, number: int, to: str
 ) -> None:
     out = tmp_path / "out"
-    command = Command("fit", source, "-k", 3, "-o", out, "--workers", 2, "--quiet", pause=0.3)
+    command = begin("fit", source, "-k", 3, "-o", out, "--workers", 2, "--quiet", pause=0.3)
     command.await_passes(3)
     processes = family(command.process.pid)
     assert len(processes) >= 3
@@ -65,19 +67,21 @@ def test_an_interrupted_driver_leaves_a_checkpoint_and_no_processes(
         "with it.\n"
     )
     until(lambda: not any(map(alive, processes)), "the end of its processes", 20)
-    assert resumed(source, out) == wanted
+    assert resumed(begin, source, out) == wanted
 
 
-def test_a_killed_driver_takes_its_workers_along(source: Path, wanted: dict[str, Any], tmp_path: Path) -> None:
+def test_a_killed_driver_takes_its_workers_along(
+    begin: Begin, source: Path, wanted: dict[str, Any], tmp_path: Path
+) -> None:
     out = tmp_path / "out"
-    command = Command("fit", source, "-k", 3, "-o", out, "--workers", 2, "--quiet", pause=0.3)
+    command = begin("fit", source, "-k", 3, "-o", out, "--workers", 2, "--quiet", pause=0.3)
     command.await_passes(3)
     processes = family(command.process.pid)
     assert len(processes) >= 3
     command.process.kill()
     command.process.wait(10)
     until(lambda: not any(map(alive, processes)), "the end of its workers", 60)
-    assert resumed(source, out, "--workers", 2) == wanted
+    assert resumed(begin, source, out, "--workers", 2) == wanted
 
 
 def idle_after(seconds: float) -> None:
@@ -93,11 +97,11 @@ def shelves() -> int:
 
 
 def test_workers_of_others_forget_the_rows_of_a_driver_that_was_killed(
-    grids: Grids, source: Path, tmp_path: Path
+    grids: Grids, begin: Begin, source: Path, tmp_path: Path
 ) -> None:
     grid = grids(2)
     grid.client.run(idle_after, 2.0)
-    command = Command("fit", source, "-k", 3, "-o", tmp_path / "out", "--scheduler", grid.file, "--quiet", pause=0.3)
+    command = begin("fit", source, "-k", 3, "-o", tmp_path / "out", "--scheduler", grid.file, "--quiet", pause=0.3)
     command.await_passes(2)
     assert list(grid.client.run(shelves).values()) == [1, 1]
     command.process.kill()
@@ -109,12 +113,12 @@ def test_workers_of_others_forget_the_rows_of_a_driver_that_was_killed(
 
 
 def test_when_the_scheduler_dies_the_fit_ends_with_3_and_goes_on_with_another(
-    grids: Grids, source: Path, wanted: dict[str, Any], tmp_path: Path
+    grids: Grids, begin: Begin, source: Path, wanted: dict[str, Any], tmp_path: Path
 ) -> None:
     grid, out = grids(2), tmp_path / "out"
     waits = {"DASK_DMMC__WAIT__CONNECT": "2s", "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "2s"}
     where = ("--scheduler", grid.address, "--quiet")
-    command = Command("fit", source, "-k", 3, "-o", out, *where, pause=0.2, **waits)
+    command = begin("fit", source, "-k", 3, "-o", out, *where, pause=0.2, **waits)
     command.await_passes(3)
     grid.scheduler.kill()
     code, said = command.ended(40)
@@ -123,15 +127,15 @@ def test_when_the_scheduler_dies_the_fit_ends_with_3_and_goes_on_with_another(
     assert "say --resume (resume=True) to go on" in said
     assert "Traceback" not in said
     another = grids(2)
-    assert resumed(source, out, "--scheduler", another.file) == wanted
+    assert resumed(begin, source, out, "--scheduler", another.file) == wanted
 
 
 def test_when_all_workers_die_the_fit_ends_with_3_and_goes_on_with_others(
-    grids: Grids, source: Path, wanted: dict[str, Any], tmp_path: Path
+    grids: Grids, begin: Begin, source: Path, wanted: dict[str, Any], tmp_path: Path
 ) -> None:
     grid, out = grids(2), tmp_path / "out"
     where = ("--scheduler", grid.file, "--quiet")
-    command = Command("fit", source, "-k", 3, "-o", out, *where, pause=0.2, DASK_DMMC__WAIT__WORKERS="3s")
+    command = begin("fit", source, "-k", 3, "-o", out, *where, pause=0.2, DASK_DMMC__WAIT__WORKERS="3s")
     command.await_passes(3)
     for name in list(grid.workers):
         grid.kill(name)
@@ -141,7 +145,7 @@ def test_when_all_workers_die_the_fit_ends_with_3_and_goes_on_with_others(
     content, _ = array_folder.read(out / "checkpoint", "checkpoint")
     assert content["data"]["n_rows"] == 1500
     grid.add(1)
-    assert resumed(source, out, "--scheduler", grid.address) == wanted
+    assert resumed(begin, source, out, "--scheduler", grid.address) == wanted
 
 
 @pytest.mark.parametrize(
@@ -152,10 +156,10 @@ def test_when_all_workers_die_the_fit_ends_with_3_and_goes_on_with_others(
     ],
 )
 def test_a_scheduler_that_is_not_there_is_3_within_the_limit(
-    scheduler: str, words: str, source: Path, tmp_path: Path
+    scheduler: str, words: str, begin: Begin, source: Path, tmp_path: Path
 ) -> None:
     where = ("--scheduler", scheduler)
-    command = Command("fit", source, "-k", 3, "-o", tmp_path / "out", *where, DASK_DMMC__WAIT__CONNECT="2s")
+    command = begin("fit", source, "-k", 3, "-o", tmp_path / "out", *where, DASK_DMMC__WAIT__CONNECT="2s")
     code, said = command.ended(30)
     assert code == 3, said
     assert words in said
@@ -190,10 +194,10 @@ def fill(disk: Path, leave: int) -> Path:
 
 
 def test_a_disk_that_fills_up_during_the_search_keeps_the_old_checkpoint(
-    small_disk: Path, source: Path, wanted: dict[str, Any]
+    small_disk: Path, begin: Begin, source: Path, wanted: dict[str, Any]
 ) -> None:
     out = small_disk / "out"
-    command = Command("fit", source, "-k", 3, "-o", out, "--workers", 2, "--quiet", pause=0.3)
+    command = begin("fit", source, "-k", 3, "-o", out, "--workers", 2, "--quiet", pause=0.3)
     command.await_passes(3)
     ballast = fill(small_disk, 0)
     code, said = command.ended(40)
@@ -204,20 +208,20 @@ def test_a_disk_that_fills_up_during_the_search_keeps_the_old_checkpoint(
     assert content["data"]["n_rows"] == 1500
     ballast.unlink()
     subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
-    assert resumed(source, out) == wanted
+    assert resumed(begin, source, out) == wanted
 
 
 def test_a_disk_too_small_for_the_result_keeps_the_search(
-    small_disk: Path, source: Path, wanted: dict[str, Any]
+    small_disk: Path, begin: Begin, source: Path, wanted: dict[str, Any]
 ) -> None:
     out = small_disk / "out"
-    command = Command("fit", source, "-k", 3, "-o", out, "--workers", 2, "--quiet")
+    command = begin("fit", source, "-k", 3, "-o", out, "--workers", 2, "--quiet")
     code, said = command.ended(60)  # the report alone takes more than this disk has
     assert code == 4, said
     assert "No space left on device" in said
     assert not (out / "labels.zarr").exists()
     subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
-    assert resumed(source, out) == wanted
+    assert resumed(begin, source, out) == wanted
 
 
 # ---------------------------------------------------------------------------------------------------------- scripts

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fault_tools import Grid, bits, blobs, until
+from fault_tools import Grid, bits, blobs
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from waits import until
 
 import dmmc
 from dmmc.results import checkpoints

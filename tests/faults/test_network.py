@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from fault_tools import HERE, QUIET, bits, blobs, family, until, written
+from fault_tools import HERE, QUIET, bits, blobs, family, kill_all, written
 from netns import Network, NotPermittedError
+from waits import until
 
 import dmmc
 
@@ -49,9 +48,7 @@ class Hosts:
         return process
 
     def close(self) -> None:
-        for pid in set().union(*(family(process.pid) for process in self.processes)):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_all(set().union(*(family(process.pid) for process in self.processes)))
         for process in self.processes:
             process.wait(10)
 

@@ -12,8 +12,9 @@ import dask.array as da
 import fault_work
 import numpy as np
 import pytest
-from fault_tools import During, Grid, bits, blobs, limits, until
+from fault_tools import During, Grid, bits, blobs, limits
 from scipy.sparse import csr_array
+from waits import until
 
 import dmmc
 from dmmc.data.open import open_dataset
