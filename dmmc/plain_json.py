@@ -1,4 +1,4 @@
-"""Values as JSON can say them."""
+"""Values as JSON can hold them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """`report.html`: one self-contained page about one clustering.
 
-`render` makes the page. Nothing on the page comes from elsewhere: plotly.js, style and
-images are inside it. Every string from outside (names, paths, warnings, parameters) is shown, never run: it is escaped
-where it is put in, and the page's own content security policy lets no script run but the two it was made with.
+`render` makes the page from `templates/page.html` (jinja2). Nothing is loaded from elsewhere: plotly.js, style and
+images are inside it. Every string from outside (names, paths, warnings, parameters) is escaped by the template, and
+the page's content security policy lets no script run but its own two.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ def is_image(shape: tuple[int, ...], width: int) -> bool:
 
 
 def make_data_uris(rows: Sequence[Array], shape: tuple[int, ...], budget: int) -> list[str]:
-    """The rows as images that need no file, on one common scale of brightness.
+    """The rows as PNG images in data URIs, on one common scale of brightness.
 
-    They are made smaller until all of them together stay within `budget` characters.
+    They are made smaller until all of them together have at most `budget` characters.
     """
     pixels = _scale_to_bytes(np.asarray(rows, dtype=np.float64)).reshape(len(rows), *shape)
     side = min(LARGEST_SIDE, max(shape[:2]))

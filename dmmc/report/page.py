@@ -62,15 +62,8 @@ def _make_template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        shown=shown,
-        visible=text.make_visible,
-        number=text.format_number,
-        thousands=text.format_count,
-        plural=text.format_plural,
-        share=text.format_share,
-        duration=text.format_duration,
-    )
+    environment.filters.update(shown=shown, visible=text.make_visible)
+    environment.globals["text"] = text
     return environment.from_string(_read_file("page.html"))
 
 

@@ -65,7 +65,7 @@ def summarise(
     standardised: bool = False,
     subspace: Hyperplanes | None = None,
 ) -> Summary:
-    """Look at a finished clustering.
+    """Compute what a report shows of a finished clustering.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def find_margins(f: Array) -> Array:
 
 
 def _sample_rows(dataset: Rows, labels: Array, k: int) -> Array:
-    """Numbers of rows at equal distances, and some more of clusters that few of them are in."""
+    """Numbers of evenly spaced rows, and more of clusters that have fewer than `SHOWN` among them."""
     row_bytes = 8 * max(1, dataset.nnz // dataset.n_rows)
     rows = _thin(np.arange(dataset.n_rows), min(SAMPLED, max(100, SAMPLE_BYTES // row_bytes)))
     rare = np.flatnonzero(np.bincount(labels[rows], minlength=k) < SHOWN)
@@ -124,7 +124,7 @@ def _sample_rows(dataset: Rows, labels: Array, k: int) -> Array:
 
 
 def _thin(rows: Array, most: int) -> Array:
-    """At most so many of them, at equal distances."""
+    """At most `most` of the rows, evenly spaced."""
     count = min(len(rows), most)
     return rows[np.arange(count) * len(rows) // max(count, 1)]
 

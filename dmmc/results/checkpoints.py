@@ -28,13 +28,13 @@ KIND = "checkpoint"
 FREE = ("n_jobs", "max_seconds", "callbacks")
 """Parameters that have no influence on where a search goes."""
 BITS = ("dmmc", "python", "numpy", "scipy", "scikit-learn", "numba", "llvmlite", "piqp")
-"""Whose versions decide the last bits."""
+"""Libraries whose versions decide the last bits of a result."""
 
 
 def describe_request(
     method: str, params: Mapping[str, Any], sample_weight: Any, constraints: Links | None = None
 ) -> dict[str, Any]:
-    """All that was asked for and decides the result, by name; arrays by their digests."""
+    """Method, parameters and inputs that decide the result, by name; arrays by their digests."""
     named = {name: value for name, value in params.items() if name not in FREE}
     if not isinstance(named.get("init", ""), str):
         named["init"] = _digest(named["init"])
@@ -46,7 +46,7 @@ def describe_request(
 
 
 def _digest(values: Any) -> str:
-    """The same for the same numbers, whatever their type."""
+    """Shape and hash of an array; equal numbers of different types have the same."""
     try:
         array = np.asarray(values)
     except ValueError:  # the estimator says what is wrong with it
@@ -96,7 +96,7 @@ class Checkpoints:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """After the search too, what fails must not cost it."""
+        """Save the last state if the fit fails after the search, too."""
         if error is not None:
             with suppress(OSError):
                 self.save()
@@ -110,7 +110,7 @@ class Checkpoints:
         return seed if isinstance(seed, int) else None
 
     def compare(self, asked: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
-        """Refuse to go on if anything else is asked for, or by other libraries; note both.
+        """Refuse to resume with other parameters or other versions of libraries; both are written to new checkpoints.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class Checkpoints:
             )
 
     def compare_data(self, **kind: Any) -> None:
-        """Refuse to go on with data of another shape or type; note both."""
+        """Refuse to resume with data of another shape or type; both are written to new checkpoints."""
         self._facts["data"] = kind
         if self._found:
             there = {name: self._found["data"].get(name) for name in kind}
@@ -171,7 +171,7 @@ class Checkpoints:
         return state, lines
 
     def _identify(self, fingerprint: str) -> None:
-        """Refuse to go on with other data; note which they are."""
+        """Refuse to resume with other data; the fingerprint is written to new checkpoints."""
         self._facts["data"]["fingerprint"] = fingerprint
         if self._found:
             there = {"fingerprint": self._found["data"].get("fingerprint")}
@@ -183,7 +183,7 @@ class Checkpoints:
     def remember(
         self, fingerprint: str, phase: str, make: Callable[[], dict[str, NDArray[Any]]]
     ) -> dict[str, NDArray[Any]]:
-        """What a phase before the search makes: once, even if the fit is interrupted after it."""
+        """Arrays that a phase before the search makes: from the checkpoint if it has them, else made and saved."""
         self._identify(fingerprint)
         prefix = f"{phase}_"
         found = {name.removeprefix(prefix): array for name, array in self._phases.items() if name.startswith(prefix)}
@@ -223,13 +223,13 @@ class Checkpoints:
         return _StartKeeper(self, key)
 
     def keep(self, state: Any, history: Sequence[Line]) -> None:
-        """Take note of a state; save it, unless the last time was a moment ago."""
+        """Remember a state; save it, unless one was saved less than `EVERY` seconds ago."""
         self._last, self._start = (state, history, len(history)), None
         if time.perf_counter() >= self._next:
             self.save()
 
     def save(self) -> None:
-        """Save the last state, unless that is done; what was saved before stays until it is."""
+        """Save the last state, unless it is saved; the checkpoint before stays until the new one is complete."""
         if self._start is None and (self._last is None or self._last[2] == self._saved):
             return
         began = time.perf_counter()
@@ -262,7 +262,7 @@ class _StartKeeper:
         return owner._decode(found[0].get("search"), found[1], types, find_misfit)
 
     def keep(self, state: Any, history: Sequence[Line]) -> None:
-        """Take note of a state; save it, unless the last time was a moment ago."""
+        """Remember a state; save it, unless one was saved less than `EVERY` seconds ago."""
         self._checkpoints._start = self._key, state, list(history)
         if time.perf_counter() >= self._checkpoints._next:
             self.save()

@@ -39,7 +39,7 @@ Array = NDArray[Any]
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "zarr", "dask", "sparse", "piqp", "plotly")
 MARK = "UNFINISHED.txt"
-"""Stands in a folder until all of it is written."""
+"""File in a folder that is not completely written."""
 UNFINISHED = (
     "is unfinished: a run is still writing it, or was interrupted and can go on with dmmc fit --resume "
     "(dmmc.fit(..., resume=True))."
@@ -56,7 +56,7 @@ class Result:
     scores: Array | None
     row_ids: Array | None
     model: tuple[dict[str, Any], dict[str, Array]]
-    """Content and arrays of the model, as `checkpoint.write` takes them."""
+    """Content and arrays of the model, as `array_folder.write` takes them."""
     run: dict[str, Any]
     summary: Summary
     feature_names: Sequence[str] | None
@@ -64,7 +64,7 @@ class Result:
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether a folder is one that a run has not finished, or not yet."""
+    """Whether a run has not finished this folder: it was interrupted, or still runs."""
     return (folder / MARK).is_file()
 
 
@@ -80,10 +80,7 @@ def check_image_shape(shape: tuple[int, ...] | None, n_features: int) -> None:
 
 def write_result(folder: Path, result: Result) -> None:
     """Write everything to a folder that has its `history.jsonl` already."""
-    arrays = {"labels.zarr": result.labels, "scores.zarr": result.scores}
-    write_arrays({folder / name: values for name, values in arrays.items() if values is not None})
-    if result.row_ids is not None:
-        _write_csv(folder / "labels.csv", result.row_ids, result.labels)
+    _write_labels(folder, result)
     array_folder.write(folder / "model", "model", *result.model)
     _write_summary(folder / "summary", result)
     atomic_files.write_bytes(folder / "run.json", json.dumps(plain(result.run), indent=1).encode())
@@ -98,11 +95,15 @@ def write_result(folder: Path, result: Result) -> None:
         warnings.warn(text, ClusteringWarning, stacklevel=2)
 
 
-def _write_csv(path: Path, row_ids: Array, labels: Array) -> None:
-    with open(path, "w", newline="", encoding="utf-8", errors="backslashreplace") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["row", "cluster"])
-        writer.writerows(zip((str(name) for name in row_ids), labels.tolist(), strict=True))
+def _write_labels(folder: Path, result: Result) -> None:
+    """`labels.zarr`, `scores.zarr` if there are scores and, if the rows have ids, `labels.csv`."""
+    arrays = {"labels.zarr": result.labels, "scores.zarr": result.scores}
+    write_arrays({folder / name: values for name, values in arrays.items() if values is not None})
+    if result.row_ids is not None:
+        with open(folder / "labels.csv", "w", newline="", encoding="utf-8", errors="backslashreplace") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["row", "cluster"])
+            writer.writerows(zip((str(name) for name in result.row_ids), result.labels.tolist(), strict=True))
 
 
 def _write_summary(folder: Path, result: Result) -> None:
@@ -205,18 +206,11 @@ def _read_summary(folder: Path) -> tuple[dict[str, Any], Summary]:
     content, arrays = array_folder.read(folder, "summary")
     try:
         found = Summary(**arrays)
-        shapes = [array.shape for array in found]
         k, bins, sampled, shown, kept = (len(found[i]) for i in (0, 1, 5, 6, 8))
-        whole = shapes == [
-            (k,),
-            (bins,),
-            (k, bins - 1),
-            (sampled, 2),
-            (sampled,),
-            (sampled,),
-            (shown, 4),
-            (shown, kept),
-            (kept,),
+        whole = [array.shape for array in found] == [
+            *((k,), (bins,), (k, bins - 1)),
+            *((sampled, 2), (sampled,), (sampled,)),
+            *((shown, 4), (shown, kept), (kept,)),
         ]
         whole &= all(array.dtype.kind in "biuf" for array in found) and isinstance(content["n_features"], int)
         for name, length in (("names", kept), ("ids", shown)):

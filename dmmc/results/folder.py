@@ -1,4 +1,4 @@
-"""The life of an output folder: locked while it is written, a result only when it is whole."""
+"""An output folder (OUT) while a run writes it: locked, marked as unfinished, and a result only when complete."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Out:
     # ---------------------------------------------------------------------------------------------- at the beginning
 
     def _refuse(self) -> None:
-        """Say why the folder cannot be written, if it cannot."""
+        """Raise an InputError where the folder may not be written or resumed."""
         if not os.path.lexists(self.path):
             return
         left = is_unfinished(self.path)
@@ -115,7 +115,7 @@ class Out:
         return sorted(name for name in os.listdir(self.path) if name not in OWN and not name.startswith("."))
 
     def _complete_swap(self) -> None:
-        """Do what a run that was killed at its very end had left to do: replace the earlier result, tidy up.
+        """Complete what a run that was killed in `finish` had left to do: replace the earlier result, remove its rest.
 
         A result with a checkpoint in it is a new one; the one that it replaces has none.
         """
@@ -137,19 +137,19 @@ class Out:
         return self._partial if os.path.lexists(self.path) and not is_unfinished(self.path) else self.path, False
 
     def _make_stage(self) -> None:
-        """A new folder appears with its mark in it, so that it is never taken for something else."""
+        """Make the folder with its mark in it, in one step: it is never taken for something else."""
         with atomic_files.write_folder(self._stage, replace=False) as aside:
             (aside / MARK).write_bytes(_describe_run())
 
     # ------------------------------------------------------------------------------------------------- while it runs
 
     def log(self, line: dict[str, Any]) -> None:
-        """Append a line to the history, now."""
+        """Append a line to `history.jsonl` and flush it."""
         self._history.write(json.dumps(plain(line)) + "\n")
         self._history.flush()
 
     def rewrite_history(self, lines: Sequence[dict[str, Any]]) -> None:
-        """Let the history be these lines, and go on after them."""
+        """Replace `history.jsonl` by these lines; the next ones are appended."""
         self._going_on = True
         self._history.close()
         text = "".join(json.dumps(plain(line)) + "\n" for line in lines)
@@ -162,19 +162,19 @@ class Out:
     # -------------------------------------------------------------------------------------------------- at the end
 
     def finish(self, found: Result) -> None:
-        """Write everything, then let it appear."""
+        """Write the result, remove the mark and, with `overwrite`, replace the earlier result."""
         self._history.close()
-        self._remove_results()  # of a run that was killed at this very place
+        self._remove_results()  # of a run that was killed in the lines below
         contents.write_result(self._stage, found)
         atomic_files.sync_all(self._stage)
-        (self._stage / MARK).unlink()  # now it is whole, and what is left to do can be done later
+        (self._stage / MARK).unlink()  # now it is complete; what is left to do, `_complete_swap` can do
         if self._stage != self.path:
             atomic_files.swap(self._stage, self.path)
         self._finished = True
         shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
     def _discard(self) -> None:
-        """Leave what can be gone on with, and nothing else."""
+        """Remove what a failed run has written, but for its checkpoint and history if it can be resumed."""
         if self._finished:
             return
         atomic_files.restore(self.checkpoint)
@@ -192,7 +192,7 @@ class Out:
                     path.unlink(missing_ok=True)
 
     def _add_note(self, error: BaseException) -> None:
-        """A note on how to go on; not where going on was what has just been refused."""
+        """Add to an exception how to resume, unless resuming is what was refused."""
         if not os.path.lexists(self.checkpoint):
             if isinstance(error, KeyboardInterrupt):
                 error.add_note("The search had not begun: there is nothing to resume, what was unfinished is removed.")
@@ -222,7 +222,7 @@ def _describe_run() -> bytes:
 
 
 def _hold_lock(path: Path, name: str) -> IO[bytes]:
-    """Hold a lock file that the system lets go of when this process ends, however it ends."""
+    """Open and lock a file; the system unlocks it when this process ends, however it ends."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         lock = os.fdopen(descriptor, "r+b")

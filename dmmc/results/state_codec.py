@@ -1,6 +1,6 @@
-"""Tuples of arrays, numbers and text as JSON and bytes, bit for bit, and back; nothing in them is ever run as code.
+"""States (named tuples of arrays, numbers and text) as JSON and bytes, bit for bit, and back; reading runs no code.
 
-Lists of JSON are tuples; text, whole numbers, true, false and null are themselves. Everything else is an object with
+A JSON list is a tuple; text, whole numbers, true, false and null are themselves. Everything else is an object with
 one key that says what it is: the 16 hexadecimal digits of a float, a scalar of numpy, a dict, a named tuple, or an
 array, whose numbers are in the bytes.
 """
@@ -21,16 +21,16 @@ from dmmc.errors import InputError
 Array = NDArray[Any]
 
 _DTYPE = re.compile(r"[<>|][biufc][0-9]{1,2}")
-"""Numbers. What numpy would need pickle for has another letter."""
+"""Dtypes of numbers; those that numpy would need pickle for do not match."""
 
 
 # --------------------------------------------------------------------------------------------------- encoding
 
 
 def encode(value: Any) -> tuple[Any, NDArray[np.uint8]]:
-    """What JSON can say of a value, and the bytes of its arrays; an array that is met again is not written again."""
+    """The value as JSON, and the bytes of its arrays; an array that occurs twice is written once."""
     writer = _Writer()
-    tree = writer.tree(value)
+    tree = writer.encode(value)
     return tree, np.concatenate(writer.parts)
 
 
@@ -40,28 +40,28 @@ class _Writer:
         self._size = 0
         self._known: dict[int, dict[str, Any]] = {}
 
-    def tree(self, value: Any) -> Any:
+    def encode(self, value: Any) -> Any:
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return value
         if kind is float:
             return {"float": struct.pack(">d", value).hex()}
         if kind is np.ndarray:
-            return self._array(value)
+            return self._encode_array(value)
         if isinstance(value, np.generic):
             return {"scalar": [_check_dtype(value.dtype.str), value.tobytes().hex()]}
         if kind is tuple:
-            return [self.tree(item) for item in value]
+            return [self.encode(item) for item in value]
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return {"named": [kind.__name__, self._pairs(zip(value._fields, value, strict=True))]}
+            return {"named": [kind.__name__, self._encode_members(zip(value._fields, value, strict=True))]}
         if kind is dict and all(type(key) is str for key in value):
-            return {"dict": self._pairs(value.items())}
+            return {"dict": self._encode_members(value.items())}
         raise TypeError(f"a {kind.__name__} cannot be part of a checkpoint")
 
-    def _pairs(self, members: Iterable[tuple[str, Any]]) -> list[Any]:
-        return [[name, self.tree(item)] for name, item in members]  # in their order, which an object does not keep
+    def _encode_members(self, members: Iterable[tuple[str, Any]]) -> list[Any]:
+        return [[name, self.encode(item)] for name, item in members]  # in their order, which an object does not keep
 
-    def _array(self, array: Array) -> dict[str, Any]:
+    def _encode_array(self, array: Array) -> dict[str, Any]:
         if id(array) in self._known:
             return self._known[id(array)]
         by_columns = array.flags.f_contiguous and not array.flags.c_contiguous  # products of it have other last bits
@@ -89,7 +89,7 @@ def decode(tree: Any, data: Array, types: Iterable[type[Any]], name: str) -> Any
     Anything that `encode` does not write is an InputError.
     """
     try:
-        return _Reader(data, {kind.__name__: kind for kind in types}).value(tree)
+        return _Reader(data, {kind.__name__: kind for kind in types}).decode(tree)
     except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError, struct.error) as error:
         raise InputError(f"{name} is damaged: it holds what dmmc does not write.") from error
 
@@ -102,11 +102,11 @@ class _Reader:
         self._types = types
         self._known: dict[tuple[Any, ...], Array] = {}
 
-    def value(self, tree: Any) -> Any:
+    def decode(self, tree: Any) -> Any:
         if tree is None or type(tree) in (bool, int, str):
             return tree
         if type(tree) is list:
-            return tuple([self.value(item) for item in tree])
+            return tuple([self.decode(item) for item in tree])
         if type(tree) is not dict:
             raise ValueError("neither a value nor an object")
         ((kind, said),) = tree.items()
@@ -116,23 +116,23 @@ class _Reader:
             dtype, text = said
             return _take_only(np.frombuffer(bytes.fromhex(text), _check_dtype(dtype)))
         if kind == "dict":
-            return self._members(said)
+            return self._decode_members(said)
         if kind == "array":
-            return self._array(*said)
+            return self._decode_array(*said)
         if kind == "named":
-            found, members = self._types[said[0]], self._members(said[1])
+            found, members = self._types[said[0]], self._decode_members(said[1])
             if tuple(members) != found._fields:
                 raise ValueError(f"fields of {said[0]}")
             return found(**members)
         raise ValueError(kind)
 
-    def _members(self, pairs: list[Any]) -> dict[str, Any]:
-        found = {key: self.value(item) for key, item in pairs}
+    def _decode_members(self, pairs: list[Any]) -> dict[str, Any]:
+        found = {key: self.decode(item) for key, item in pairs}
         if len(found) < len(pairs) or not all(type(key) is str for key in found):
             raise ValueError("members")
         return found
 
-    def _array(self, dtype: str, shape: list[int], order: str, start: int) -> Array:
+    def _decode_array(self, dtype: str, shape: list[int], order: str, start: int) -> Array:
         if order not in ("C", "F") or not all(type(side) is int and side >= 0 for side in (*shape, start)):
             raise ValueError("array")
         key = (dtype, tuple(shape), order, start)
