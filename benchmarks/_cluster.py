@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster
 from numpy.typing import NDArray
 
 import dmmc
-from dmmc.engine.dask_client import UNWATCHED
+from dmmc.engine.local_workers import NO_PROFILER
 
 Array = NDArray[Any]
 Part = Callable[[int, int], Array]
@@ -33,7 +33,7 @@ def local_client(workers: int, memory_limit: str | int = 0) -> Iterator[Client]:
 
     Settings are those of dmmc's own local workers, without Dask's profiler.
     """
-    with dask.config.set(UNWATCHED):
+    with dask.config.set(NO_PROFILER):
         cluster = LocalCluster(
             n_workers=workers,
             threads_per_worker=1,

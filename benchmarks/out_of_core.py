@@ -56,7 +56,7 @@ def on_workers(path: str, limit: int, max_iter: int) -> dict[str, Any]:
 
     from dmmc import ClusteringWarning, CuttingPlaneMMC
     from dmmc.data.open import open_rows
-    from dmmc.engine.dask_client import connect
+    from dmmc.engine.connect import connect
     from dmmc.engine.distributed import Distributed
 
     with local_client(WORKERS, limit) as client, connect(client) as cluster:

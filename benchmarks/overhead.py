@@ -31,7 +31,7 @@ from _report import Patience, Report, arguments, destination, headline
 from dmmc.data.blocks import Block
 from dmmc.data.dataset import Dataset
 from dmmc.engine import Engine, Local
-from dmmc.engine.dask_client import connect
+from dmmc.engine.connect import connect
 from dmmc.engine.distributed import Distributed
 
 WANTED_MS = {10: 30.0, 100: 30.0, 1000: 50.0}

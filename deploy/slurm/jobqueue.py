@@ -26,7 +26,7 @@ from dmmc.errors import ClusterLost
 MARGIN = 0.1
 """A worker leaves by itself, its work handed on, when this part of its walltime is left: at least two minutes."""
 
-UNWATCHED = {"DISTRIBUTED__WORKER__PROFILE__ENABLED": "False", "DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms"}
+NO_PROFILER = {"DISTRIBUTED__WORKER__PROFILE__ENABLED": "False", "DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms"}
 """Dask's profiler of workers takes up to a fifth of a pass."""
 
 
@@ -90,7 +90,7 @@ def make_cluster(arguments: argparse.Namespace) -> SLURMCluster:
         # Workers leave before Slurm kills them, and not all at once.
         worker_extra_args=["--no-dashboard", "--lifetime", f"{life}s", "--lifetime-stagger", f"{max(1, life // 20)}s"],
         job_extra_directives=["--no-requeue", *arguments.directive],
-        job_script_prologue=[f"export DASK_{name}={value}" for name, value in UNWATCHED.items()],
+        job_script_prologue=[f"export DASK_{name}={value}" for name, value in NO_PROFILER.items()],
     )
 
 

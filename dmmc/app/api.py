@@ -129,7 +129,7 @@ def fit(
         watch = FitListener(folder, progress, model)
         cluster = None
         if scheduler is not None or workers is not None:
-            from dmmc.engine.dask_client import connect
+            from dmmc.engine.connect import connect
 
             watch({"phase": "connect"})
             profile = performance_report is not None

@@ -1,15 +1,18 @@
 """Engines: run a pass over all blocks and add up what it returns, always in the same order.
 
-- `sums`: the order of addition, a fixed tree over the blocks, so that where a block runs cannot change a bit
+- `interface`: what estimators know of an engine
+- `tree_sum`: the order of addition, a fixed tree over the blocks, so that where a block runs cannot change a bit
 - `local`: `Local`, the threads of this process
-- `distributed`: `Distributed`, the workers of a Dask cluster
-- `homes`: which worker keeps which blocks
-- `orders`: what travels to a worker and back
-- `worker`, `shelf`: what a worker does with it, and the blocks that it keeps
-- `cluster`: a client with a limit on every wait; the one module that imports `distributed`
+- `distributed`: `Distributed`, the workers of a Dask cluster; `tasks`: the part of a pass that one worker gets
+- `placement`: which worker keeps which blocks; `worker_watch`: which workers are there and which stand still
+- `messages`: what travels to a worker and back
+- `worker`, `block_cache`: what a worker does with a message, and the blocks that it keeps
+- `dask_client`, `connect`, `local_workers`: a client with a limit on every wait (`wait_limits`), how it reaches its
+  scheduler, and worker processes of our own; only these three import `distributed`
 """
 
+from dmmc.engine.interface import Engine
 from dmmc.engine.local import Local
-from dmmc.engine.tree_sum import Engine, add
+from dmmc.engine.tree_sum import add
 
 __all__ = ["Engine", "Local", "add"]

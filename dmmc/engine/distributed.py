@@ -1,8 +1,8 @@
 """Blocks on the workers of a Dask cluster.
 
-A pass is one task a worker. A task carries its parameters and says which blocks are meant; whoever runs it has those
-blocks at hand, reads them from their store, or is sent them. So a task can run anywhere, any number of times, and
-losing a worker loses nothing but time: its blocks get another home, and they are spread again when workers come.
+A pass is one task for each worker. A task carries its parameters and says which blocks are meant; the worker that runs
+it has those blocks in its cache, reads them from their store, or is sent them. So a task can run anywhere, any number
+of times, and a lost worker costs only time: its blocks are placed on others, and spread again when workers come.
 """
 
 from __future__ import annotations
@@ -11,64 +11,32 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dmmc.data.blocks import Block
 from dmmc.data.dataset import Dataset, Rows, Stored, holders, joined, picked
 from dmmc.data.readers.numbers import row_words
-from dmmc.engine import block_cache
-from dmmc.engine.dask_client import Cluster, Outcome, Worker
-from dmmc.engine.messages import Order, Reply, Sink, Span, Supply
-from dmmc.engine.placement import Homes, budget, check_room
-from dmmc.engine.tree_sum import Params, Stats, Sum
-from dmmc.engine.worker import carry_out
+from dmmc.engine import block_cache, worker_watch
+from dmmc.engine.dask_client import Cluster, Outcome
+from dmmc.engine.interface import Params, Stats
+from dmmc.engine.messages import Array, Message, Reply, SentBlock, Sink, Span
+from dmmc.engine.placement import Placement, check_memory, find_budget
+from dmmc.engine.tasks import Pass, Task, split_by_size
+from dmmc.engine.tree_sum import TreeSum
+from dmmc.engine.worker import run_message
+from dmmc.engine.worker_watch import WorkerWatch
 from dmmc.errors import ClusterLost, InputError
-from dmmc.machine import MIB
-
-Array = NDArray[Any]
 
 TRIES = 3
 """Runs of a task that fails by itself, before its error is the user's."""
 LOSSES = 10
 """How often a task may be lost on the way before that is an error."""
-PARCEL = 64 * MIB
-"""Rows from the driver's memory travel in parts of about this size."""
-LOOK = 1.0
-"""Seconds between two looks at the workers."""
 ROWS = 0
-"""Versions of columns are numbered from 1: 0 is what is said of rows."""
-
-
-@dataclass(eq=False)
-class _Job:
-    """Blocks that are to be worked on by one task, and what has become of it so far."""
-
-    spans: tuple[Span, ...]
-    home: str
-    sends: bool = False
-    """Whether what the worker cannot get by itself travels with the task."""
-    alone: bool = False
-    """Whether nothing else may run meanwhile, as it may end its worker."""
-    failures: int = 0
-    losses: int = 0
-    future: Any = None
-    began: float = 0.0
-
-
-@dataclass(frozen=True)
-class _Pass:
-    """What is done with every block."""
-
-    name: str
-    work: Callable[..., Any]
-    params: Any
-    summed: bool
-    sink: Sink | None
-    every: int
+"""In `Placement.sent`: the rows. Versions of the columns are numbered from 1."""
 
 
 class Distributed:
@@ -84,33 +52,28 @@ class Distributed:
     def __init__(self, dataset: Rows, cluster: Cluster) -> None:
         self._cluster = cluster
         self._session = uuid.uuid4().hex[:12]
-        self._spans = tuple(
-            Span(i, int(a), int(b))
-            for i, (a, b) in enumerate(zip(dataset.bounds[:-1], dataset.bounds[1:], strict=True))
-        )
+        self._spans = tuple(Span(i, a, b) for i, (a, b) in enumerate(pairwise(dataset.bounds.tolist())))
         sizes = np.diff(dataset.bounds) * (dataset.nbytes / dataset.n_rows)
-        self._block = float(sizes.max())
-        self._homes = Homes(sizes)
+        self._largest_block = float(sizes.max())
+        self._placement = Placement(sizes)
+        self._watch = WorkerWatch(cluster)
         self._version = ROWS
-        self._tasks = 0
+        self._n_tasks = 0
         self._checksums: dict[int, int] = {}
         self.blocks_read = 0
         """Blocks that workers have read from their store so far; those that they cannot keep count each time."""
-        self._workers: dict[str, Worker] = {}
-        self._looked = 0.0
-        self._heard: dict[str, tuple[float, float]] = {}
-        self._empty_since: float | None = None
         self.use(dataset)
-        self._look()
-        check_room(dataset, self._block, self._workers.values(), streams=self._reader is not None)
+        self._update_placement()
+        workers = self._watch.workers.values()
+        check_memory(dataset, self._largest_block, workers, streams=self._reader is not None)
 
     def use(self, dataset: Rows) -> None:
-        """Go on with the same rows, of which something else is said."""
+        """Replace weights and given labels; the rows stay."""
         self._version += 1
         self._source = dataset
         stored = dataset if isinstance(dataset, Stored) else None
         self._piece = getattr(stored.reader, "piece", None) if stored is not None else None
-        """Makes a block from a graph of Dask's, which only the driver has."""
+        """Gives rows as a graph of Dask's, which only the driver has."""
         self._reader = stored.reader if stored is not None and self._piece is None else None
         if stored is None:
             assert isinstance(dataset, Dataset)
@@ -124,42 +87,52 @@ class Distributed:
         """An engine of the same kind over other rows."""
         return Distributed(dataset, self._cluster)
 
+    def close(self) -> None:
+        """Let the workers forget the rows."""
+        self._cluster.run_everywhere(block_cache.clear, self._session)
+
+    def __enter__(self) -> Distributed:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
     # --------------------------------------------------------------------------------------------------- passes
 
     def run(self, work: Callable[[Block, Params], Stats], params: Params) -> Stats:
         """Sum of `work(block, params)` over all blocks."""
-        total = Sum(len(self._spans))
-        for reply in self._replies(work, params, self._spans, summed=True):
-            for node, stats in reply.nodes.items():
-                total.put(node, stats)
+        total = TreeSum(len(self._spans))
+        for reply in self._run_tasks(work, params, self._spans, summed=True):
+            total.put_all(reply.nodes)
         result: Stats = total.total()
         return result
 
     def rows(self, work: Callable[[Block, Params], Stats], params: Params) -> Iterator[Stats]:
         """`work(block, params)` of each block, in block order."""
-        return iter(self._values(work, params, self._spans))
+        return iter(self._find_values(work, params, self._spans))
 
     def take(self, rows: Array) -> Any:
         """A few rows, from the blocks that hold them."""
         holder = holders(self._source.bounds, rows)
         wanted = {int(b): rows[holder == b] for b in np.unique(holder)}
-        parts = self._values(take_rows, wanted, [self._spans[b] for b in sorted(wanted)])
+        parts = self._find_values(_take_rows, wanted, [self._spans[b] for b in sorted(wanted)])
         return joined(self._source, holder, dict(zip(sorted(wanted), parts, strict=True)))
 
     def write(self, work: Callable[[Block, Params], Any], params: Params, sink: Sink, every: int) -> None:
         """Hand the results of consecutive blocks, `every` at a time, to a sink on the worker that has them."""
-        for _ in self._replies(work, params, self._spans, summed=False, sink=sink, every=every):
+        for _ in self._run_tasks(work, params, self._spans, summed=False, sink=sink, every=every):
             pass
 
-    def _values(self, work: Callable[..., Any], params: Any, spans: Sequence[Span]) -> list[Any]:
+    def _find_values(self, work: Callable[..., Any], params: Any, spans: Sequence[Span]) -> list[Any]:
+        """`work(block, params)` of each of these blocks."""
         found: dict[int, Any] = {}
-        for reply in self._replies(work, params, spans, summed=False):
+        for reply in self._run_tasks(work, params, spans, summed=False):
             found.update(reply.values)
         return [found[span.number] for span in spans]
 
     # ------------------------------------------------------------------------------------------------ one pass
 
-    def _replies(
+    def _run_tasks(
         self,
         work: Callable[..., Any],
         params: Any,
@@ -171,165 +144,168 @@ class Distributed:
     ) -> Iterator[Reply]:
         """Replies that together cover these blocks, each of them once.
 
-        1. blocks go where they are at home; homes are looked over when workers have come or gone
-        2. what ended well is handed on; what a worker lacks is sent; what failed or was lost is done again
-        3. while nothing ends, the workers are looked after: stuck ones are passed over, missing ones awaited
+        1. each worker gets the blocks that are placed on it; placement follows workers that have come or gone
+        2. good replies are handed on; what a worker lacks is sent; what failed or was lost is run again
+        3. while nothing ends, the workers are watched: tasks of stuck or lost ones go to others
         """
-        this = _Pass(f"{work.__name__}-{self._session}", work, params, summed, sink, every)
-        if time.monotonic() - self._looked > LOOK:
-            self._look()
-        waiting = deque(self._jobs(spans, every))  # 1
-        running: list[_Job] = []
+        this = Pass(f"{work.__name__}-{self._session}", work, params, summed, sink, every)
+        if self._watch.is_due:
+            self._update_placement()
+        waiting = deque(self._make_tasks(spans, every))  # 1
+        running: list[Task] = []
         try:
             while waiting or running:
                 while waiting and self._may_start(waiting[0], running):
-                    running.append(self._started(waiting.popleft(), this))
-                self._cluster.wait([job.future for job in running], LOOK)
-                ended = [job for job in running if job.future.done()]
+                    running.append(self._start(waiting.popleft(), this))
+                self._cluster.wait([task.future for task in running], worker_watch.INTERVAL)
+                ended = [task for task in running if task.future.done()]
                 if not ended:
-                    waiting.extend(self._looked_after(running))  # 3
+                    for task in self._watch.find_lost(running, self._source.name):  # 3
+                        running.remove(task)
+                        self._cluster.release([task.future])
+                        waiting.append(self._place_again(task))
                     continue
-                for job, outcome in zip(ended, self._cluster.outcomes([job.future for job in ended]), strict=True):
-                    running.remove(job)
-                    self._cluster.forget([job.future])
-                    reply, again = self._judged(job, outcome)  # 2
+                outcomes = self._cluster.collect_outcomes([task.future for task in ended])
+                for task, outcome in zip(ended, outcomes, strict=True):
+                    running.remove(task)
+                    self._cluster.release([task.future])
+                    reply, again = self._handle_outcome(task, outcome)  # 2
                     waiting.extend(again)
                     if reply is not None:
                         yield reply
         finally:
-            self._cluster.forget([job.future for job in running])
+            self._cluster.release([task.future for task in running])
 
-    def _jobs(self, spans: Sequence[Span], every: int) -> Iterator[_Job]:
-        """One job a worker; more where rows have to be sent along."""
-        by_home: dict[str, list[Span]] = {}
+    def _make_tasks(self, spans: Sequence[Span], every: int) -> Iterator[Task]:
+        """One task for each worker; more where rows have to be sent along."""
+        by_worker: dict[str, list[Span]] = {}
         for span in spans:
             first = span.number // every * every  # what goes to a sink together stays together
-            by_home.setdefault(self._homes.of(first), []).append(span)
-        for home, own in by_home.items():
-            new = {span for span in own if self._unsent(home, span.number)}
-            for part in self._parcels([span for span in own if span in new]):
-                yield _Job(part, home, sends=True)
+            by_worker.setdefault(self._placement.worker_of(first), []).append(span)
+        for worker, own in by_worker.items():
+            new = {span for span in own if self._must_send(worker, span.number)}
+            for part in split_by_size([span for span in own if span in new], self._placement.sizes):
+                yield Task(part, worker, sends=True)
             rest = tuple(span for span in own if span not in new)
             if rest:
-                yield _Job(rest, home)
+                yield Task(rest, worker)
 
-    def _unsent(self, home: str, index: int) -> bool:
+    def _must_send(self, worker: str, index: int) -> bool:
         """Whether a worker lacks something of a block that it cannot get by itself, as far as we know."""
-        rows = self._reader is None and index not in self._homes.sent(home, ROWS)
-        return rows or (self._has_columns and index not in self._homes.sent(home, self._version))
+        rows = self._reader is None and index not in self._placement.sent(worker, ROWS)
+        return rows or (self._has_columns and index not in self._placement.sent(worker, self._version))
 
-    def _parcels(self, spans: Sequence[Span]) -> Iterator[tuple[Span, ...]]:
-        """Spans in parts of not too many bytes."""
-        part: list[Span] = []
-        for span in spans:
-            if part and sum(self._homes.sizes[other.number] for other in (*part, span)) > PARCEL:
-                yield tuple(part)
-                part = []
-            part.append(span)
-        if part:
-            yield tuple(part)
-
-    def _may_start(self, job: _Job, running: list[_Job]) -> bool:
+    def _may_start(self, task: Task, running: list[Task]) -> bool:
         if not running:
             return True
-        if job.alone or running[0].alone:
+        if task.alone or running[0].alone:
             return False
-        return not job.sends or len(running) < 2 * len(self._workers)
+        return not task.sends or len(running) < 2 * len(self._watch.workers)
 
-    def _started(self, job: _Job, this: _Pass) -> _Job:
-        self._tasks += 1
-        worker = self._workers.get(job.home)
-        order = Order(
+    def _start(self, task: Task, this: Pass) -> Task:
+        self._n_tasks += 1
+        worker = self._watch.workers.get(task.worker)
+        message = Message(
             session=self._session,
             version=self._version,
             n_blocks=len(self._spans),
-            spans=job.spans,
+            spans=task.spans,
             work=this.work,
             params=this.params,
             summed=this.summed,
-            home=job.home,
-            keep=self._homes.blocks(job.home),
-            budget=budget(worker, self._block),
+            worker=task.worker,
+            keep=self._placement.blocks_of(task.worker),
+            budget=find_budget(worker, self._largest_block),
             threads=worker.threads if worker is not None else 1,
             reader=self._reader,
             has_columns=self._has_columns,
             sink=this.sink,
             every=this.every,
         )
-        supply = {span.number: self._supply(span, job.home) for span in job.spans} if job.sends else {}
-        submit = self._cluster.submit if self._piece is None or not supply else self._cluster.submit_graph
-        job.began = time.monotonic()
-        job.future = submit(carry_out, order, supply, name=f"{this.name}-{self._tasks}", workers=[job.home])
-        return job
+        sent = {span.number: self._block_to_send(span, task.worker) for span in task.spans} if task.sends else {}
+        task.began = time.monotonic()
+        task.future = self._cluster.submit(
+            run_message,
+            message,
+            sent,
+            name=f"{this.name}-{self._n_tasks}",
+            worker=task.worker,
+            is_graph=self._piece is not None and bool(sent),
+        )
+        return task
 
-    def _supply(self, span: Span, home: str) -> Supply:
+    def _block_to_send(self, span: Span, worker: str) -> SentBlock:
         """What a worker cannot get by itself of a block, but for rows that it has been sent."""
         source = self._source
-        has_rows = span.number in self._homes.sent(home, ROWS)
+        has_rows = span.number in self._placement.sent(worker, ROWS)
         if isinstance(source, Dataset):
             block = source.blocks[span.number]
-            return Supply(None if has_rows else block.rows, block.weight, block.given)
+            return SentBlock(None if has_rows else block.rows, block.weight, block.given)
         part = slice(span.start, span.stop)
-        return Supply(
+        return SentBlock(
             None if self._piece is None or has_rows else self._piece(span.start, span.stop),
             None if source.weight is None else source.weight[part],
             None if source.given is None else source.given[part],
         )
 
-    # ---------------------------------------------------------------------------------------- what became of it
+    # ------------------------------------------------------------------------------------------ how a task ended
 
-    def _judged(self, job: _Job, outcome: Outcome | None) -> tuple[Reply | None, Sequence[_Job]]:
-        """The reply, if all is well; else what is to be done again."""
+    def _handle_outcome(self, task: Task, outcome: Outcome | None) -> tuple[Reply | None, Sequence[Task]]:
+        """The reply, if all is well; else the tasks to run again."""
         if outcome is None or (outcome.error and not outcome.killed):
-            job.losses += 1
-            if job.losses >= (LOSSES if outcome is None else TRIES):
+            task.losses += 1
+            if task.losses >= (LOSSES if outcome is None else TRIES):
                 why = "it was lost each time" if outcome is None else outcome.error
-                raise ClusterLost(f"a task over {self._named(job)} could not be run in {job.losses} tries: {why}.")
-            return None, [self._moved(job)]
+                raise ClusterLost(
+                    f"a task over {task.rows} of {self._source.name} could not be run in {task.losses} tries: {why}."
+                )
+            return None, [self._place_again(task)]
         if outcome.killed:
-            return None, self._one_by_one(job)
+            return None, self._split_to_blocks(task)
         reply: Reply = outcome.value
         if reply.refused:
             raise InputError(reply.refused)
         if reply.failed:
-            job.failures += 1
-            if job.failures >= TRIES:
-                raise ClusterLost(f"a task failed {job.failures} times on {self._source.name}: {reply.failed}.")
-            return None, [self._moved(job)]
+            task.failures += 1
+            if task.failures >= TRIES:
+                raise ClusterLost(f"a task failed {task.failures} times on {self._source.name}: {reply.failed}.")
+            return None, [self._place_again(task)]
         if reply.missing:
-            lacking = set(reply.missing)
+            return None, self._send_missing(task, set(reply.missing))
+        self._compare_checksums(reply)
+        if task.sends:
             for version in (ROWS, self._version):
-                self._homes.sent(job.home, version).difference_update(lacking)
-            parts = self._parcels([span for span in job.spans if span.number in lacking])
-            rest = tuple(span for span in job.spans if span.number not in lacking)
-            again = [_Job(part, job.home, sends=True) for part in parts]
-            return None, [*again, _Job(rest, job.home)] if rest else again
-        self._verify(reply)
-        if job.sends:
-            for version in (ROWS, self._version):
-                self._homes.sent(job.home, version).update(span.number for span in job.spans)
+                self._placement.sent(task.worker, version).update(span.number for span in task.spans)
         return reply, []
 
-    def _moved(self, job: _Job) -> _Job:
-        """The same job, to be done by whoever keeps its blocks by now."""
-        self._look()
-        home = self._homes.of(job.spans[0].number)
-        return replace(job, home=home, sends=job.sends or self._reader is None or self._has_columns)
+    def _place_again(self, task: Task) -> Task:
+        """The same task for the worker that keeps its blocks by now."""
+        self._update_placement()
+        worker = self._placement.worker_of(task.spans[0].number)
+        return replace(task, worker=worker, sends=task.sends or self._reader is None or self._has_columns)
 
-    def _one_by_one(self, job: _Job) -> list[_Job]:
-        """A task ended all workers that tried it: each of its blocks by itself tells which one does."""
-        if len(job.spans) == 1:
-            (span,) = job.spans
+    def _split_to_blocks(self, task: Task) -> list[Task]:
+        """A task that ended all workers that tried it, block by block, to find the block that does."""
+        if len(task.spans) == 1:
             raise ClusterLost(
-                f"block {span.number} of {self._source.name} ({row_words(span.start, span.stop)}) ended every worker "
-                "that worked on it: look at those rows and at the workers' logs (too little memory and damaged chunks "
-                "are common causes)."
+                f"block {task.spans[0].number} of {self._source.name} ({task.rows}) ended every worker that worked on "
+                "it: look at those rows and at the workers' logs (too little memory and damaged chunks are common "
+                "causes)."
             )
-        self._look()
-        return [_Job((span,), self._homes.of(span.number), sends=True, alone=True) for span in job.spans]
+        self._update_placement()
+        return [Task((s,), self._placement.worker_of(s.number), sends=True, alone=True) for s in task.spans]
 
-    def _verify(self, reply: Reply) -> None:
-        """What is read again must be what was read before."""
+    def _send_missing(self, task: Task, missing: set[int]) -> list[Task]:
+        """The same task with what its worker lacks, which it has lost since it was sent."""
+        for version in (ROWS, self._version):
+            self._placement.sent(task.worker, version).difference_update(missing)
+        lacking = [span for span in task.spans if span.number in missing]
+        rest = tuple(span for span in task.spans if span.number not in missing)
+        again = [Task(part, task.worker, sends=True) for part in split_by_size(lacking, self._placement.sizes)]
+        return [*again, Task(rest, task.worker)] if rest else again
+
+    def _compare_checksums(self, reply: Reply) -> None:
+        """Refuse rows that are not what they were when they were first read."""
         self.blocks_read += len(reply.checksums)
         for index, checksum in reply.checksums.items():
             if self._checksums.setdefault(index, checksum) != checksum:
@@ -339,77 +315,11 @@ class Distributed:
                     "they were when they were first read."
                 )
 
-    def _named(self, job: _Job) -> str:
-        return f"{row_words(job.spans[0].start, job.spans[-1].stop)} of {self._source.name}"
-
-    # ---------------------------------------------------------------------------------------------- the workers
-
-    def _look(self) -> None:
-        """Look at the workers: blocks of lost ones get new homes, new ones get their share."""
-        self._workers = self._cluster.workers()
-        if not self._workers:
-            self._cluster.await_workers()
-            self._workers = self._cluster.workers()
-        self._looked = time.monotonic()
-        out = self._stuck() | self._cluster.check_versions(self._workers)
-        self._homes.settle({a: w for a, w in self._workers.items() if a not in out} or self._workers)
-
-    def _stuck(self) -> set[str]:
-        """Workers that have given no sign of life for too long."""
-        now = time.monotonic()
-        for address, worker in self._workers.items():
-            if self._heard.get(address, (None, 0.0))[0] != worker.heard:
-                self._heard[address] = (worker.heard, now)
-        return {a for a in self._workers if now - self._heard[a][1] > self._cluster.limits.stuck}
-
-    def _looked_after(self, running: list[_Job]) -> list[_Job]:
-        """Nothing has ended for a while: is anybody there, and does anybody stand still? Gives jobs to do elsewhere."""
-        now = time.monotonic()
-        limits = self._cluster.limits
-        self._workers = self._cluster.workers()
-        if not self._workers:
-            self._empty_since = self._empty_since or now
-            if now - self._empty_since > limits.workers:
-                raise self._cluster.no_workers()
-            return []
-        self._empty_since = None
-        for job in running:
-            if now - job.began > limits.task:
-                raise ClusterLost(
-                    f"a task over {self._named(job)} took longer than {limits.task:.0f} s (dmmc.wait.task): is its "
-                    "store within reach? Go on with --resume (resume=True)."
-                )
-        stuck = self._stuck()
-        if stuck == set(self._workers):
-            raise ClusterLost(
-                f"no worker has given a sign of life for {limits.stuck:.0f} s (dmmc.wait.stuck): look at "
-                f"{', '.join(sorted(stuck)[:3])}, then go on with --resume (resume=True)."
-            )
-        passed = []
-        if stuck or any(job.home not in self._workers for job in running):
-            theirs = self._cluster.at_work(set(self._workers) - stuck)
-            # one whose home is gone may be with nobody: Dask does not offer it to workers that come later
-            passed = [
-                job
-                for job in running
-                if (job.home in stuck or job.home not in self._workers) and str(job.future.key) not in theirs
-            ]
-        for job in passed:
-            running.remove(job)
-            self._cluster.forget([job.future])
-        return [self._moved(job) for job in passed]
-
-    def close(self) -> None:
-        """Let the workers forget the rows."""
-        self._cluster.everywhere(block_cache.clear, self._session)
-
-    def __enter__(self) -> Distributed:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    def _update_placement(self) -> None:
+        """Look at the workers: blocks of lost ones are placed on others, new ones get their share."""
+        self._placement.update(self._watch.update())
 
 
-def take_rows(block: Block, wanted: dict[int, Array]) -> Any:
+def _take_rows(block: Block, wanted: dict[int, Array]) -> Any:
     """The wanted rows of a block."""
     return picked(block, wanted[block.index])

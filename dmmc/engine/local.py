@@ -7,12 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from dmmc.data.blocks import Block
 from dmmc.data.dataset import Dataset, Rows
-from dmmc.engine.tree_sum import Params, Stats, Sum
+from dmmc.engine.interface import Params, Stats
+from dmmc.engine.tree_sum import TreeSum
 from dmmc.machine import count_threads
 
 
 class Local:
-    """Blocks on the threads of this process.
+    """An engine on the threads of this process.
 
     Parameters
     ----------
@@ -26,7 +27,7 @@ class Local:
         self._pool = ThreadPoolExecutor(max(1, min(count_threads(n_jobs), len(dataset.blocks))), "dmmc")
 
     def use(self, dataset: Rows) -> None:
-        """Go on with the same rows, of which something else is said."""
+        """Replace weights and given labels; the rows stay."""
         assert isinstance(dataset, Dataset)
         self.dataset = dataset
 
@@ -37,7 +38,7 @@ class Local:
 
     def run(self, work: Callable[[Block, Params], Stats], params: Params) -> Stats:
         """Sum of `work(block, params)` over all blocks."""
-        total = Sum(len(self.dataset.blocks))
+        total = TreeSum(len(self.dataset.blocks))
         for index, stats in enumerate(self.rows(work, params)):
             total.put((0, index), stats)
         result: Stats = total.total()

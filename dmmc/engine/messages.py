@@ -1,4 +1,4 @@
-"""What travels to a worker and back. All of it can be sent again, to anyone, any time."""
+"""What travels to a worker and back. All of it can be sent again, to any worker, at any time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dmmc.engine.tree_sum import Node
 
 Array = NDArray[Any]
 Sink = Callable[[int, int, list[Any]], Any]
-"""Rows start to stop and what was computed of their blocks, in order, to what is sent back instead."""
+"""Called with rows start to stop and the results of their blocks in order; its result is sent back instead of theirs."""
 
 
 class Span(NamedTuple):
@@ -24,54 +24,55 @@ class Span(NamedTuple):
     stop: int
 
 
-class Supply(NamedTuple):
-    """What a worker cannot get by itself of a block: rows in the driver's memory, columns given by the user."""
+class SentBlock(NamedTuple):
+    """What the driver sends of a block: rows that are in its memory, weights and labels given by the user."""
 
     rows: Array | Csr | None
     weight: Array | None
     given: Array | None
 
 
-class Order(NamedTuple):
-    """One worker's share of a pass."""
+class Message(NamedTuple):
+    """The part of a pass that one worker gets."""
 
     session: str
+    """Of the engine: blocks are cached by session."""
     version: int
-    """Of what is said of the rows: when it changes, weights and labels at hand are outdated."""
+    """Of the weights and given labels: cached ones of another version are outdated."""
     n_blocks: int
     """Of the whole matrix."""
     spans: tuple[Span, ...]
     work: Callable[[Block, Any], Any]
     params: Any
     summed: bool
-    """Whether results are added up on the way, or wanted block by block."""
-    home: str
-    """Address of the worker that is to keep these blocks; elsewhere they are only passing through."""
+    """Whether results are added up, or wanted block by block."""
+    worker: str
+    """Address of the worker where these blocks are placed; another worker does not keep them."""
     keep: frozenset[int]
-    """All blocks that it is to keep."""
+    """Numbers of all blocks that are placed there."""
     budget: int
     """Bytes of rows that it can keep."""
     threads: int
     reader: Reader | None
-    """Reads rows; None where they are in the driver's memory."""
+    """Reads rows; None where the driver sends them."""
     has_columns: bool
-    """Whether rows have weights or given labels, which only the driver knows."""
+    """Whether rows have weights or given labels, which the driver sends."""
     sink: Sink | None = None
-    """What is done there with the results of consecutive blocks, `every` at a time."""
+    """Gets the results of consecutive blocks on the worker, `every` at a time."""
     every: int = 1
 
 
 class Reply(NamedTuple):
-    """What came of an order."""
+    """The answer to a message."""
 
     nodes: dict[Node, Any]
     """Sums, as far as the worker's own blocks allow."""
     values: list[tuple[int, Any]]
     """Results block by block, if they were not to be summed."""
     checksums: dict[int, int]
-    """Of the blocks that were read for this order."""
+    """Of the blocks that were read for this message."""
     missing: tuple[int, ...] = ()
-    """Blocks of which something must be supplied; nothing was done."""
+    """Blocks of which something must be sent first; nothing was done."""
     refused: str = ""
     """Bad input, in a sentence: trying again would not help."""
     failed: str = ""

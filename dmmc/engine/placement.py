@@ -1,4 +1,4 @@
-"""Which worker keeps which blocks, what it has been sent of them, and how much it can keep."""
+"""Which worker keeps which blocks, what it has been sent of them, and how many bytes it can keep."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ AT_WORK = 4
 UNLIMITED = 2**62
 
 
-class Homes:
-    """A home for each block, as even as the workers' threads are.
+class Placement:
+    """A worker for each block; each worker gets a share of the bytes by its number of threads.
 
     Parameters
     ----------
@@ -30,57 +30,58 @@ class Homes:
 
     def __init__(self, sizes: NDArray[Any]) -> None:
         self.sizes = sizes
-        self._homes: list[str] = [""] * len(sizes)
-        self._kept: dict[str, frozenset[int]] = {}
+        self._workers: list[str] = [""] * len(sizes)
+        """Address of the worker of each block."""
+        self._blocks: dict[str, frozenset[int]] = {}
         self._sent: dict[tuple[str, int], set[int]] = {}
 
-    def of(self, index: int) -> str:
-        """Home of a block."""
-        return self._homes[index]
+    def worker_of(self, index: int) -> str:
+        """Address of the worker that keeps a block."""
+        return self._workers[index]
 
-    def blocks(self, address: str) -> frozenset[int]:
-        """Blocks at home there."""
-        return self._kept.get(address, frozenset())
+    def blocks_of(self, address: str) -> frozenset[int]:
+        """Numbers of the blocks that a worker keeps."""
+        return self._blocks.get(address, frozenset())
 
-    def settle(self, workers: Mapping[str, Worker]) -> None:
-        """Give homes to blocks that have none left, and new workers their share; others stay where they are."""
-        if set(workers) == set(self._kept):
+    def update(self, workers: Mapping[str, Worker]) -> None:
+        """Place the blocks of lost workers again and give new workers their share; the others stay where they are."""
+        if set(workers) == set(self._blocks):
             return
         self._sent = {key: sent for key, sent in self._sent.items() if key[0] in workers}
         threads = {address: worker.threads for address, worker in workers.items()}
         share = {address: count / sum(threads.values()) for address, count in threads.items()}
         room_left = {address: part * self.sizes.sum() for address, part in share.items()}
-        homeless = []
+        unplaced = []
         half = 0.5 * float(self.sizes.max())
-        for index, home in enumerate(self._homes):
-            if home in room_left and room_left[home] > half:
-                room_left[home] -= self.sizes[index]
+        for index, address in enumerate(self._workers):
+            if address in room_left and room_left[address] > half:
+                room_left[address] -= self.sizes[index]
             else:
-                homeless.append(index)
-        for index in homeless:
-            # on where the block before it is, if there is room: neighbours are read and added up together
-            before = self._homes[index - 1] if index else ""
-            home = before if room_left.get(before, 0.0) > half else max(room_left, key=lambda a: room_left[a])
-            self._homes[index] = home
-            room_left[home] -= self.sizes[index]
-        by_home: dict[str, list[int]] = {address: [] for address in workers}
-        for index, home in enumerate(self._homes):
-            by_home[home].append(index)
-        self._kept = {address: frozenset(own) for address, own in by_home.items()}
+                unplaced.append(index)
+        for index in unplaced:
+            # with the block before it, if there is room: neighbours are read and added up together
+            before = self._workers[index - 1] if index else ""
+            address = before if room_left.get(before, 0.0) > half else max(room_left, key=lambda a: room_left[a])
+            self._workers[index] = address
+            room_left[address] -= self.sizes[index]
+        blocks: dict[str, list[int]] = {address: [] for address in workers}
+        for index, address in enumerate(self._workers):
+            blocks[address].append(index)
+        self._blocks = {address: frozenset(own) for address, own in blocks.items()}
 
-    def sent(self, address: str, what: int) -> set[int]:
-        """Blocks of which a worker has been sent this (a version of the columns, or 0 for rows)."""
-        return self._sent.setdefault((address, what), set())
+    def sent(self, address: str, version: int) -> set[int]:
+        """Blocks of which a worker has been sent this version of the columns (0: of which it has been sent rows)."""
+        return self._sent.setdefault((address, version), set())
 
 
-def budget(worker: Worker | None, block: float) -> int:
-    """Bytes of rows that a worker can keep, where the largest block is of so many bytes."""
+def find_budget(worker: Worker | None, block: float) -> int:
+    """Bytes of rows that a worker can keep, if its largest block has `block` bytes."""
     if worker is None or not worker.memory:
         return UNLIMITED
     return max(0, int(FULL * worker.memory - PROCESS - AT_WORK * worker.threads * block))
 
 
-def check_room(dataset: Rows, block: float, workers: Iterable[Worker], *, streams: bool) -> None:
+def check_memory(dataset: Rows, block: float, workers: Iterable[Worker], *, streams: bool) -> None:
     """Refuse a matrix that the workers cannot work on, with the numbers.
 
     Parameters
@@ -99,7 +100,7 @@ def check_room(dataset: Rows, block: float, workers: Iterable[Worker], *, stream
                 f"{dataset.name} needs {least / FULL / 1e6:.0f} MB on a worker of {worker.threads} thread(s) with "
                 f"blocks of {block / 1e6:.1f} MB: start workers with more memory or fewer threads."
             )
-    room = sum(budget(worker, block) for worker in present)
+    room = sum(find_budget(worker, block) for worker in present)
     if not streams and room < dataset.nbytes:
         raise InputError(
             f"{dataset.name} takes {dataset.nbytes / 1e6:.0f} MB, but the {len(present)} worker(s) can keep "

@@ -1,49 +1,17 @@
 """The order in which Stats are added: a binary tree over the blocks.
 
-A node of level l at place p stands for the blocks from p 2^l up to (p + 1) 2^l; it is the sum of its left child and its
-right child, or its left child alone where the blocks end. So any worker can add up whatever complete nodes its blocks
-make, wherever they are, and the total has the same bits. (Sums within fixed groups of 16 would do as well, but 70,000
-rows of MNIST are four blocks: two workers could not share a group.)
+The node of level l at place p stands for the blocks from p 2^l up to (p + 1) 2^l; it is the sum of its left child and
+its right child, or its left child alone where the blocks end. So any worker can add up whatever complete nodes its
+blocks make, wherever they are, and the total has the same bits. (Sums within fixed groups of 16 would do as well, but
+70,000 rows of MNIST are four blocks: two workers could not share a group.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from dmmc.data.blocks import Block
-from dmmc.data.dataset import Rows
-
-Params = TypeVar("Params")
-Stats = TypeVar("Stats")
 Node = tuple[int, int]
 """Level and place."""
-
-
-class Engine(Protocol):
-    """What estimators know of an engine."""
-
-    @property
-    def dataset(self) -> Rows:
-        """The rows that it runs over."""
-        ...
-
-    def use(self, dataset: Rows) -> None:
-        """Go on with the same rows, of which something else is said: weights, or given labels."""
-        ...
-
-    def over(self, dataset: Rows) -> AbstractContextManager[Engine]:
-        """An engine of the same kind over other rows, while this one goes on."""
-        ...
-
-    def run(self, work: Callable[[Block, Params], Stats], params: Params) -> Stats:
-        """Sum of `work(block, params)` over all blocks."""
-        ...
-
-    def rows(self, work: Callable[[Block, Params], Stats], params: Params) -> Iterator[Stats]:
-        """`work(block, params)` of each block, in block order."""
-        ...
 
 
 def add(left: Any, right: Any) -> Any:
@@ -54,22 +22,17 @@ def add(left: Any, right: Any) -> Any:
     return left + right
 
 
-class Sum:
-    """A sum over blocks 0 to n - 1 in the making; they come in any order, one by one or as nodes.
-
-    Parameters
-    ----------
-    n_blocks : how many there are in all
-    """
+class TreeSum:
+    """A sum over blocks 0 to n_blocks - 1, which come in any order, one by one or as nodes."""
 
     def __init__(self, n_blocks: int) -> None:
         self.nodes: dict[Node, Any] = {}
-        """What has been added up so far and still waits for its other half."""
+        """What has been added up so far and waits for its other half."""
         self._n_blocks = n_blocks
         self._top = (n_blocks - 1).bit_length()
 
     def put(self, node: Node, stats: Any) -> None:
-        """Add what a node stands for; block i is node (0, i)."""
+        """Add the Stats of a node; block i is node (0, i)."""
         level, place = node
         while level < self._top:
             other = place ^ 1
@@ -80,6 +43,11 @@ class Sum:
                 stats = add(waiting, stats) if other < place else add(stats, waiting)
             level, place = level + 1, place >> 1
         self.nodes[level, place] = stats
+
+    def put_all(self, nodes: dict[Node, Any]) -> None:
+        """Add the Stats of several nodes."""
+        for node, stats in nodes.items():
+            self.put(node, stats)
 
     def total(self) -> Any:
         """The sum, when all blocks are in."""

@@ -30,7 +30,7 @@ def rows_on_cluster(
     X: Any, component: str | None, n_jobs: int | None, scheduler: Any, workers: int | None, security: Any
 ) -> Iterator[tuple[Rows, Cluster]]:
     """A source as a cluster sees it, and the cluster."""
-    from dmmc.engine.dask_client import connect
+    from dmmc.engine.connect import connect
 
     with connect(scheduler, workers, security) as cluster:
         yield open_rows(X, component, n_jobs, cluster.compute), cluster

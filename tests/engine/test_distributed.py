@@ -177,18 +177,18 @@ def test_bytes_on_a_cluster_have_the_bits_of_threads(client: Any, tmp_path: Path
     assert bits(dmmc.fit(source_of("zarr", X, tmp_path), 3, scheduler=client)) == bits(dmmc.fit(X, 3))
 
 
-def count_shelves() -> int:
+def count_caches() -> int:
     """On a worker: of how many fits it keeps rows."""
     from dmmc.engine import block_cache
 
-    return len(block_cache._shelves)
+    return len(block_cache._caches)
 
 
 def test_workers_forget_the_rows_of_a_fit_that_has_ended(client: Any) -> None:
     seen: list[int] = []
-    dmmc.fit(blobs(), 3, scheduler=client, progress=lambda _: seen.append(sum(client.run(count_shelves).values())))
-    assert max(seen) >= len(client.run(count_shelves))
-    assert set(client.run(count_shelves).values()) == {0}
+    dmmc.fit(blobs(), 3, scheduler=client, progress=lambda _: seen.append(sum(client.run(count_caches).values())))
+    assert max(seen) >= len(client.run(count_caches))
+    assert set(client.run(count_caches).values()) == {0}
 
 
 def test_what_a_fit_on_a_cluster_writes_is_what_a_fit_here_writes(client: Any, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dmmc.data.blocks import Block
 from dmmc.data.dataset import Dataset
 from dmmc.engine import Local, add
-from dmmc.engine.tree_sum import Sum
+from dmmc.engine.tree_sum import TreeSum
 from dmmc.errors import InputError
 from dmmc.model import passes
 from dmmc.model.losses import LOSSES
@@ -66,10 +66,10 @@ def test_a_sum_has_the_same_brackets_however_the_blocks_are_shared_out_and_arriv
     n_blocks = data.draw(st.integers(1, 40))
     order = data.draw(st.permutations(range(n_blocks)))
     owner = data.draw(st.lists(st.integers(0, 3), min_size=n_blocks, max_size=n_blocks))
-    shares = [Sum(n_blocks) for _ in range(4)]
+    shares = [TreeSum(n_blocks) for _ in range(4)]
     for block in order:
         shares[owner[block]].put((0, block), Bracket(block))
-    total = Sum(n_blocks)
+    total = TreeSum(n_blocks)
     for share in data.draw(st.permutations(shares)):
         for node, stats in share.nodes.items():
             total.put(node, stats)

@@ -90,10 +90,10 @@ def idle_after(seconds: float) -> None:
     block_cache.IDLE = seconds
 
 
-def shelves() -> int:
+def count_caches() -> int:
     from dmmc.engine import block_cache
 
-    return len(block_cache._shelves)
+    return len(block_cache._caches)
 
 
 def test_workers_of_others_forget_the_rows_of_a_driver_that_was_killed(
@@ -103,10 +103,10 @@ def test_workers_of_others_forget_the_rows_of_a_driver_that_was_killed(
     grid.client.run(idle_after, 2.0)
     command = begin("fit", source, "-k", 3, "-o", tmp_path / "out", "--scheduler", grid.file, "--quiet", pause=0.3)
     command.await_passes(2)
-    assert list(grid.client.run(shelves).values()) == [1, 1]
+    assert list(grid.client.run(count_caches).values()) == [1, 1]
     command.process.kill()
     command.process.wait(10)
-    until(lambda: list(grid.client.run(shelves).values()) == [0, 0], "empty shelves", 20)
+    until(lambda: list(grid.client.run(count_caches).values()) == [0, 0], "empty caches", 20)
 
 
 # ---------------------------------------------------------------------------------------- the cluster is lost

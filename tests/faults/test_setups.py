@@ -11,7 +11,7 @@ import pytest
 from fault_tools import HERE, REPO, Grid, bits, blobs
 
 import dmmc
-from dmmc.engine.dask_client import Limits
+from dmmc.engine.wait_limits import Limits
 from dmmc.errors import InputError
 
 pytestmark = pytest.mark.timeout(120)
@@ -85,7 +85,7 @@ def test_a_worker_without_dmmc_is_refused_before_the_run(grids: Grids, source: P
 def test_a_worker_without_dmmc_that_comes_later_is_noticed(
     grids: Grids, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dmmc.engine.distributed.LOOK", 0.0)  # or the fit may end before it looks again
+    monkeypatch.setattr("dmmc.engine.worker_watch.INTERVAL", 0.0)  # or the fit may end before it looks again
     (tmp_path / "without").mkdir()
     (tmp_path / "without" / "sitecustomize.py").write_text(WITHOUT)
     grid = grids(1)
@@ -138,11 +138,11 @@ def test_a_cluster_is_found_by_its_file_its_address_or_its_client(steady: Grid, 
 @pytest.mark.parametrize(("given", "seconds"), [("90s", 90.0), ("5m", 300.0), ("2h", 7200.0), (45, 45.0)])
 def test_limits_are_set_in_the_words_of_dask(given: Any, seconds: float) -> None:
     with dask.config.set({"dmmc.wait.workers": given}):
-        assert Limits.set().workers == seconds
+        assert Limits.from_config().workers == seconds
 
 
 @pytest.mark.parametrize("given", ["5min", "soon", None, [1]])
 def test_a_limit_that_is_no_time_is_refused_with_examples_that_are(given: Any) -> None:
     with dask.config.set({"dmmc.wait.stuck": given}), pytest.raises(InputError) as error:
-        Limits.set()
+        Limits.from_config()
     assert str(error.value) == f"dmmc.wait.stuck is {given!r}; a time such as '90s' or '5m' is wanted."

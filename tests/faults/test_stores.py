@@ -18,7 +18,8 @@ import dmmc
 from dmmc.data.open import open_dataset
 from dmmc.data.zarr_rows import open_stored
 from dmmc.engine import Local
-from dmmc.engine.dask_client import Cluster, Limits
+from dmmc.engine.dask_client import Cluster
+from dmmc.engine.wait_limits import Limits
 from dmmc.engine.distributed import Distributed
 from dmmc.engine.placement import AT_WORK, FULL
 from dmmc.errors import InputError
@@ -48,7 +49,7 @@ def streaming(grid: Grid, path: Path) -> Distributed:
     """An engine whose workers read the rows again in each pass."""
     stored = open_stored(path)
     assert stored is not None
-    return Distributed(stored, Cluster(grid.client, Limits.set()))
+    return Distributed(stored, Cluster(grid.client, Limits.from_config()))
 
 
 def by_threads(X: Any) -> bytes:
@@ -59,7 +60,7 @@ def by_threads(X: Any) -> bytes:
 @pytest.fixture
 def no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers may keep nothing."""
-    monkeypatch.setattr("dmmc.engine.distributed.budget", lambda worker, block: 0)
+    monkeypatch.setattr("dmmc.engine.distributed.find_budget", lambda worker, block: 0)
 
 
 # ------------------------------------------------------------------------------------------------------- damage

@@ -19,7 +19,8 @@ from waits import until
 import dmmc
 from dmmc.data.open import open_dataset
 from dmmc.engine import Local
-from dmmc.engine.dask_client import Cluster, Limits
+from dmmc.engine.dask_client import Cluster
+from dmmc.engine.wait_limits import Limits
 from dmmc.engine.distributed import TRIES, Distributed
 from dmmc.errors import ClusterLost, InputError
 
@@ -29,7 +30,7 @@ Store = Callable[..., Path]
 
 
 def engine_on(grid: Grid, X: Any) -> Distributed:
-    return Distributed(open_dataset(X), Cluster(grid.client, Limits.set()))
+    return Distributed(open_dataset(X), Cluster(grid.client, Limits.from_config()))
 
 
 def by_threads(X: Any) -> bytes:
@@ -157,7 +158,7 @@ def test_workers_that_die_all_the_time_under_nannies_only_cost_time(
 def test_one_worker_then_four_then_two_give_the_same_bits(
     grids: Grids, tmp_path: Path, store_of: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dmmc.engine.distributed.LOOK", 0.0)
+    monkeypatch.setattr("dmmc.engine.worker_watch.INTERVAL", 0.0)
     grid, X = grids(1), blobs()
 
     def rescale(event: dict[str, Any]) -> None:
@@ -175,7 +176,7 @@ def test_one_worker_then_four_then_two_give_the_same_bits(
 def test_blocks_are_spread_again_over_workers_that_come_and_taken_from_those_that_go(
     grids: Grids, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dmmc.engine.distributed.LOOK", 0.0)
+    monkeypatch.setattr("dmmc.engine.worker_watch.INTERVAL", 0.0)
     grid, X = grids(1), blobs()
 
     def shares() -> dict[int, int]:
