@@ -257,8 +257,8 @@ class Cluster:
             if future.key in values:
                 outcomes.append(Outcome(values[future.key]))
             elif future.status == "error":
-                error = self._find_error(future)
-                outcomes.append(Outcome(None, isinstance(error, distributed.KilledWorker), _describe_error(error)))
+                cause = self._find_error(future)
+                outcomes.append(Outcome(None, isinstance(cause, distributed.KilledWorker), _describe_error(cause)))
             else:
                 outcomes.append(Outcome(None, error=not_sent) if not_sent else None)
         return outcomes

@@ -13,7 +13,7 @@ from dmmc.engine.tree_sum import Node
 
 Array = NDArray[Any]
 Sink = Callable[[int, int, list[Any]], Any]
-"""Called with rows start to stop and the results of their blocks in order; its result is sent back instead of theirs."""
+"""Called with rows start to stop and the results of their blocks in order; its result is sent back instead."""
 
 
 class Span(NamedTuple):

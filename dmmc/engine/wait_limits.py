@@ -1,4 +1,4 @@
-"""How long to wait for a cluster: settings of Dask (`dmmc.wait.workers` in a file, or `DASK_DMMC__WAIT__WORKERS=5m`)."""
+"""How long to wait for a cluster: settings of Dask, such as `dmmc.wait.workers` or `DASK_DMMC__WAIT__WORKERS=5m`."""
 
 from __future__ import annotations
 

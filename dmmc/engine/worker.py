@@ -1,4 +1,4 @@
-"""What a worker does with a message: run a pass over its blocks on as many threads as it has, and add up the results."""
+"""What a worker does with a message: run a pass over its blocks on all its threads, and add up the results."""
 
 from __future__ import annotations
 

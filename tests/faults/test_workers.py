@@ -20,8 +20,8 @@ import dmmc
 from dmmc.data.open import open_dataset
 from dmmc.engine import Local
 from dmmc.engine.dask_client import Cluster
-from dmmc.engine.wait_limits import Limits
 from dmmc.engine.distributed import TRIES, Distributed
+from dmmc.engine.wait_limits import Limits
 from dmmc.errors import ClusterLost, InputError
 
 pytestmark = pytest.mark.timeout(90)
