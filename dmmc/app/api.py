@@ -18,7 +18,7 @@ from dmmc.app.fit_listener import FitListener, Progress
 from dmmc.app.run import Run
 from dmmc.data.dataset import Rows
 from dmmc.data.open import open_dataset, open_rows
-from dmmc.data.readers.zarr_nodes import find_matrix, opened
+from dmmc.data.readers.zarr_nodes import find_matrix, open_store
 from dmmc.engine import Engine, Local
 from dmmc.errors import ClusteringWarning, InputError
 from dmmc.estimators.checks import draw_seed
@@ -259,7 +259,7 @@ def _noted_shape(source: Any, component: str | None, n_features: int) -> tuple[i
     """Shape of the images that the rows of a store were, if its attributes say so."""
     if not isinstance(source, str | Path):
         return None
-    with opened(str(source)) as node:
+    with open_store(str(source)) as node:
         shape = find_matrix(node, str(source), component).node.attrs.get("image_shape")
     whole = isinstance(shape, list) and 2 <= len(shape) <= 3 and all(isinstance(side, int) for side in shape)
     return tuple(shape) if whole and min(shape) > 0 and math.prod(shape) == n_features else None

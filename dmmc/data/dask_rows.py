@@ -1,4 +1,4 @@
-"""Dask arrays as a cluster sees them: each block is a piece of the array's graph, computed where it is wanted."""
+"""Dask arrays on a cluster: each block is a part of the array's graph, computed by the worker that needs it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from numpy.typing import NDArray
 
 from dmmc.data.blocks import Csr, block_bounds, csr_bounds
 from dmmc.data.dataset import Stored
-from dmmc.data.readers.csr import csr_of
+from dmmc.data.readers.csr import to_csr
 from dmmc.data.readers.dask_arrays import load_dask
-from dmmc.data.readers.numbers import array_of, as_numbers, check_shape, is_sparse, memory_dtype, row_words
+from dmmc.data.readers.numbers import as_numbers, check_shape, is_sparse, memory_dtype, name_rows, to_array
 from dmmc.errors import InputError
 
 Array = NDArray[Any]
 
 
-def describe(array: Any, compute: Callable[[Sequence[Any]], list[Any]]) -> Stored:
-    """All that is known of a dask array before its rows are computed; of a sparse one, the lengths of its rows are.
+def describe_dask(array: Any, compute: Callable[[Sequence[Any]], list[Any]]) -> Stored:
+    """Find shape, kind and blocks of a dask array; of a sparse one the values of each row are counted, on the cluster.
 
     Parameters
     ----------
     array : dask.array.Array
-    compute : values of delayed objects
+    compute : computes delayed objects
     """
     import dask
 
@@ -38,7 +38,7 @@ def describe(array: Any, compute: Callable[[Sequence[Any]], list[Any]]) -> Store
     dtype = memory_dtype(array.dtype, name)
     (sparse,) = compute([dask.delayed(is_sparse)(reader.first)])
     if sparse:
-        lengths = [dask.delayed(row_lengths)(band, name) for band in reader.bands if band is not None]
+        lengths = [dask.delayed(count_values)(band, name) for band in reader.bands if band is not None]
         counts = np.concatenate(compute(lengths))
         indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         bounds, nnz = csr_bounds(indptr, dtype.itemsize), int(indptr[-1])
@@ -75,7 +75,7 @@ class DaskRows:
             (max(0, start - int(self._edges[i])), min(stop, int(self._edges[i + 1])) - int(self._edges[i]))
             for i in numbers
         ]
-        return dask.delayed(assembled)([self.bands[i] for i in numbers], cuts, self._dtype, self._name, start)
+        return dask.delayed(assemble_rows)([self.bands[i] for i in numbers], cuts, self._dtype, self._name, start)
 
     def read(self, start: int, stop: int) -> Array | Csr:
         """Rows start to stop, computed here."""
@@ -87,18 +87,27 @@ class DaskRows:
         return load_dask(self._array, n_jobs).rows
 
 
-def row_lengths(band: list[Any], name: str) -> Array:
+def count_values(band: list[Any], name: str) -> Array:
     """Number of values in each row of a band of chunks."""
-    return np.asarray(np.sum([np.diff(csr_of(chunk, name).indptr) for chunk in band], axis=0))
+    return np.asarray(np.sum([np.diff(to_csr(chunk, name).indptr) for chunk in band], axis=0))
 
 
-def assembled(
+def assemble_rows(
     bands: list[list[Any]], cuts: list[tuple[int, int]], dtype: np.dtype[Any], name: str, start: int
 ) -> Array | Csr:
-    """Rows from chunks: those between the cuts of each band, one band below the other."""
+    """Join chunks to rows.
+
+    Parameters
+    ----------
+    bands : chunks side by side, for each band of rows
+    cuts : first and last row of each band that is wanted
+    dtype : of the rows
+    name : of the array, for messages
+    start : number of the first row, for messages
+    """
     parts, kinds = [], set()
     for band, (first, last) in zip(bands, cuts, strict=True):
-        where = f"{name}, {row_words(start, start + last - first)}"
+        where = f"{name}, {name_rows(start, start + last - first)}"
         start += last - first
         kinds |= {is_sparse(chunk) for chunk in band}
         for chunk in band:
@@ -109,11 +118,11 @@ def assembled(
         if kinds == {True}:
             from scipy.sparse import hstack
 
-            parts.append(hstack([csr_of(chunk, where).to_scipy()[first:last] for chunk in band], format="csr"))
+            parts.append(hstack([to_csr(chunk, where).to_scipy()[first:last] for chunk in band], format="csr"))
         else:
-            parts.append(np.hstack([as_numbers(array_of(chunk)[first:last], where) for chunk in band]))
+            parts.append(np.hstack([as_numbers(to_array(chunk)[first:last], where) for chunk in band]))
     if kinds == {True}:
         from scipy.sparse import vstack
 
-        return csr_of(vstack(parts, format="csr").astype(dtype, copy=False), name)
+        return to_csr(vstack(parts, format="csr").astype(dtype, copy=False), name)
     return np.ascontiguousarray(np.vstack(parts), dtype)

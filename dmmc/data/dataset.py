@@ -1,7 +1,7 @@
-"""A matrix as fixed, ordered row blocks: what every pass of every algorithm walks over.
+"""A matrix as fixed, ordered row blocks: the input of every pass.
 
-Where the blocks are cut depends on the size of the matrix alone, never on how its source was chunked nor on
-who computes: so the same rows give the same sums, bit for bit, from an array, a file or a cluster.
+Where blocks are cut depends on the size of the matrix alone, not on the chunks of its source or on the cluster: so the
+same rows give the same sums, bit for bit, from an array, a file or a cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Matrix:
     Parameters
     ----------
     name : str
-        How to call it in a message: "array of shape (10, 2)", "features.zarr".
+        For messages: "array of shape (10, 2)", "features.zarr".
     n_rows, n_features : int
         Its shape.
     dtype : numpy.dtype
@@ -46,7 +46,7 @@ class Matrix:
     feature_names: tuple[str, ...] | None = field(default=None, repr=False, kw_only=True)
     row_ids: NDArray[Any] | None = field(default=None, repr=False, kw_only=True)
 
-    def _column(self, values: ArrayLike, what: str, kinds: str) -> NDArray[Any]:
+    def _check_column(self, values: ArrayLike, what: str, kinds: str) -> NDArray[Any]:
         column = np.asarray(values)
         if column.shape != (self.n_rows,):
             raise InputError(
@@ -58,14 +58,14 @@ class Matrix:
             raise InputError(f"{what} of dtype {column.dtype} were given for {self.name}: {wanted} are wanted.")
         return column
 
-    def _columns(
+    def _check_columns(
         self, weight: ArrayLike | None, given: ArrayLike | None
     ) -> tuple[NDArray[np.float64] | None, NDArray[np.int64] | None]:
-        weights = None if weight is None else self._column(weight, "weights", "biuf").astype(np.float64)
-        labels = None if given is None else self._column(given, "labels", "biu").astype(np.int64)
+        weights = None if weight is None else self._check_column(weight, "weights", "biuf").astype(np.float64)
+        labels = None if given is None else self._check_column(given, "labels", "biu").astype(np.int64)
         return weights, labels
 
-    def _wanted(self, rows: ArrayLike) -> NDArray[np.int64]:
+    def _check_rows(self, rows: ArrayLike) -> NDArray[np.int64]:
         wanted = np.asarray(rows, dtype=np.int64)
         if wanted.size and not (wanted.min() >= 0 and wanted.max() < self.n_rows):
             raise IndexError(f"rows {wanted.min()} to {wanted.max()} were asked of {self.n_rows} rows")
@@ -114,7 +114,7 @@ class Dataset(Matrix):
         return np.concatenate(labels) if labels else None
 
     def with_columns(self, weight: ArrayLike | None = None, given: ArrayLike | None = None) -> Self:
-        """Give the same rows with something said about each of them.
+        """Replace weights or given labels; the rows are shared.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class Dataset(Matrix):
         Dataset
             Shares the rows of this one; its blocks have empty caches.
         """
-        weights, labels = self._columns(weight, given)
+        weights, labels = self._check_columns(weight, given)
         blocks = tuple(
             replace(
                 block,
@@ -153,16 +153,18 @@ class Dataset(Matrix):
         ndarray or scipy.sparse.csr_array
             The rows in the order asked for, in their own dtype.
         """
-        wanted = self._wanted(rows)
-        holder = holders(self.bounds, wanted)
-        return joined(self, holder, {int(b): picked(self.blocks[b], wanted[holder == b]) for b in np.unique(holder)})
+        wanted = self._check_rows(rows)
+        holder = find_blocks(self.bounds, wanted)
+        return join_rows(
+            self, holder, {int(b): pick_rows(self.blocks[b], wanted[holder == b]) for b in np.unique(holder)}
+        )
 
 
 class Reader(Protocol):
-    """Rows that are read where they are needed: it pickles as a place, not as numbers."""
+    """Reads rows from where they are stored; pickles as a location, not as numbers."""
 
     def read(self, start: int, stop: int) -> NDArray[Any] | Csr:
-        """Rows start to stop; consecutive reads of one reader share what a chunk holds of both."""
+        """Rows start to stop; a chunk that two consecutive reads share is decoded once."""
         ...
 
     def load(self, n_jobs: int | None) -> NDArray[Any] | Csr:
@@ -172,7 +174,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Stored(Matrix):
-    """One matrix of numbers that stays in its store; any block of it can be read by anyone, any time.
+    """One matrix of numbers that stays in its store, from which any process can read any block.
 
     Parameters
     ----------
@@ -185,7 +187,7 @@ class Stored(Matrix):
     weight, given : ndarray, optional
         How much each row counts; a label for each row.
     gather : callable, optional
-        Who takes rows: an engine that has them at hand. By default they are read here.
+        Called by `take`: an engine whose workers have the rows. By default they are read here.
     """
 
     bounds: NDArray[np.int64] = field(repr=False)
@@ -204,7 +206,7 @@ class Stored(Matrix):
 
     def with_columns(self, weight: ArrayLike | None = None, given: ArrayLike | None = None) -> Self:
         """As `Dataset.with_columns`."""
-        weights, labels = self._columns(weight, given)
+        weights, labels = self._check_columns(weight, given)
         return replace(
             self,
             weight=self.weight if weights is None else weights,
@@ -213,16 +215,16 @@ class Stored(Matrix):
 
     def take(self, rows: ArrayLike) -> Any:
         """As `Dataset.take`."""
-        wanted = self._wanted(rows)
+        wanted = self._check_rows(rows)
         if self.gather is not None:
             return self.gather(wanted)
-        holder = holders(self.bounds, wanted)
+        holder = find_blocks(self.bounds, wanted)
         parts = {}
         for b in np.unique(holder):
             start, stop = (int(bound) for bound in self.bounds[b : b + 2])
             block = Block(int(b), start, stop, self.reader.read(start, stop))
-            parts[int(b)] = picked(block, wanted[holder == b])
-        return joined(self, holder, parts)
+            parts[int(b)] = pick_rows(block, wanted[holder == b])
+        return join_rows(self, holder, parts)
 
     def load(self, n_jobs: int | None = None) -> Dataset:
         """The same matrix in memory."""
@@ -231,16 +233,16 @@ class Stored(Matrix):
 
 
 Rows = Dataset | Stored
-"""What starts and solvers are given: they ask for its shape, its columns and a few rows, never where rows are."""
+"""What starts and solvers are given: they use its shape, its columns and `take`, wherever the rows are."""
 
 
-def recut(rows: Rows, bounds: NDArray[np.int64]) -> Rows:
-    """The same rows in smaller blocks: `bounds` are those they have, and more."""
+def cut_finer(rows: Rows, bounds: NDArray[np.int64]) -> Rows:
+    """The same rows in smaller blocks; `bounds` hold all bounds that they have, and more."""
     if isinstance(rows, Stored):
         return replace(rows, bounds=bounds)
     blocks: list[Block] = []
     for start, stop in pairwise(bounds.tolist()):
-        block = rows.blocks[int(holders(rows.bounds, np.array([start]))[0])]
+        block = rows.blocks[int(find_blocks(rows.bounds, np.array([start]))[0])]
         here = slice(start - block.start, stop - block.start)
         cut = block.rows.cut(here.start, here.stop) if isinstance(block.rows, Csr) else block.rows[here]
         weight = None if block.weight is None else block.weight[here]
@@ -249,19 +251,26 @@ def recut(rows: Rows, bounds: NDArray[np.int64]) -> Rows:
     return replace(rows, blocks=tuple(blocks))
 
 
-def holders(bounds: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.intp]:
+def find_blocks(bounds: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.intp]:
     """Number of the block that holds each of the wanted rows."""
     return np.searchsorted(bounds[:-1], wanted, side="right") - 1
 
 
-def picked(block: Block, wanted: NDArray[np.int64]) -> Any:
-    """Those rows (numbers in the matrix) of one block: an array, or scipy CSR rows."""
+def pick_rows(block: Block, wanted: NDArray[np.int64]) -> Any:
+    """The wanted rows (by their number in the matrix) of one block: an array, or scipy CSR rows."""
     rows = block.rows.to_scipy() if isinstance(block.rows, Csr) else block.rows
     return rows[wanted - block.start]
 
 
-def joined(matrix: Matrix, holder: NDArray[np.intp], parts: dict[int, Any]) -> Any:
-    """Rows picked block by block, in the order in which they were asked for."""
+def join_rows(matrix: Matrix, holder: NDArray[np.intp], parts: dict[int, Any]) -> Any:
+    """Put rows that were picked block by block into the order in which they were asked for.
+
+    Parameters
+    ----------
+    matrix : their shape, dtype and kind
+    holder : number of the block that holds each row, see `find_blocks`
+    parts : for each of these blocks, its rows in the order asked for
+    """
     if not matrix.is_sparse:
         gathered = np.empty((len(holder), matrix.n_features), matrix.dtype)
         for b, part in parts.items():
@@ -276,7 +285,7 @@ def joined(matrix: Matrix, holder: NDArray[np.intp], parts: dict[int, Any]) -> A
 
 
 def cut_into_blocks(matrix: Matrix, rows: NDArray[Any] | Csr, bounds: NDArray[np.int64]) -> Dataset:
-    """A matrix in memory, cut at the bounds; blocks are views."""
+    """Cut rows in memory at the bounds; blocks are views."""
     spans = pairwise(bounds.tolist())
     blocks = tuple(
         Block(i, a, b, rows.cut(a, b) if isinstance(rows, Csr) else rows[a:b]) for i, (a, b) in enumerate(spans)

@@ -1,4 +1,4 @@
-"""Open any source: a matrix in memory (`open_dataset`), or as a cluster sees it (`open_rows`).
+"""Open any source: into memory (`open_dataset`), or where a cluster reads it (`open_rows`).
 
 Each reader ends in a C-contiguous array or in `Csr` rows, with at most a few chunks of the source held
 besides. Libraries that a source may come from are imported only when such a source is met.
@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 
 from dmmc.data.blocks import Csr, block_bounds, csr_bounds
-from dmmc.data.dask_rows import describe
+from dmmc.data.dask_rows import describe_dask
 from dmmc.data.dataset import Dataset, Matrix, Rows, Stored, cut_into_blocks
-from dmmc.data.readers.csr import csr_of
+from dmmc.data.readers.csr import to_csr
 from dmmc.data.readers.dask_arrays import load_dask
 from dmmc.data.readers.frames import load_anndata, load_frame
-from dmmc.data.readers.loaded import Loaded
-from dmmc.data.readers.numbers import array_of, as_numbers, check_shape, comes_from, is_dask_array, is_sparse
+from dmmc.data.readers.loaded import LoadedMatrix
+from dmmc.data.readers.numbers import as_numbers, check_shape, comes_from, is_dask_array, is_sparse, to_array
 from dmmc.data.readers.zarr_arrays import load_path, load_zarr
 from dmmc.data.zarr_rows import open_stored
 from dmmc.errors import InputError
 
 
-def load(source: Any, component: str | None = None, n_jobs: int | None = None) -> Loaded:
+def load(source: Any, component: str | None = None, n_jobs: int | None = None) -> LoadedMatrix:
     """Read a source of any kind; see `open_dataset`.
 
     Parameters
@@ -39,7 +39,7 @@ def load(source: Any, component: str | None = None, n_jobs: int | None = None) -
 
     Returns
     -------
-    Loaded
+    LoadedMatrix
         The rows, in memory.
     """
     if isinstance(source, str | os.PathLike):
@@ -59,11 +59,11 @@ def load(source: Any, component: str | None = None, n_jobs: int | None = None) -
         return load_frame(source)
     if is_sparse(source):
         name = f"sparse matrix of shape {source.shape}"
-        return Loaded(name, csr_of(source, name))
-    array = array_of(source)
+        return LoadedMatrix(name, to_csr(source, name))
+    array = to_array(source)
     name = f"array of shape {array.shape}"
     check_shape(array.shape, name)
-    return Loaded(name, np.ascontiguousarray(as_numbers(array, name)))
+    return LoadedMatrix(name, np.ascontiguousarray(as_numbers(array, name)))
 
 
 def open_dataset(source: object, component: str | None = None, n_jobs: int | None = None) -> Dataset:
@@ -116,13 +116,13 @@ def open_dataset(source: object, component: str | None = None, n_jobs: int | Non
 def open_rows(
     source: Any, component: str | None, n_jobs: int | None, compute: Callable[[Sequence[Any]], list[Any]]
 ) -> Rows:
-    """A matrix as a cluster sees it: in a store, made by Dask, or in this process's memory.
+    """Open a matrix for a cluster: it stays in its store or in Dask's graph where possible, else it is read into memory.
 
     Parameters
     ----------
     source, component : as of `open_dataset`
     n_jobs : threads that read what has to be read here
-    compute : values of Dask's delayed objects, on the cluster
+    compute : computes Dask's delayed objects on the cluster
     """
     if isinstance(source, Dataset | Stored):
         return source
@@ -130,5 +130,5 @@ def open_rows(
     if stored is not None:
         return stored
     if is_dask_array(source) and component is None:
-        return describe(source, compute)
+        return describe_dask(source, compute)
     return open_dataset(source, component, n_jobs)

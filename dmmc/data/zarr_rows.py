@@ -1,4 +1,4 @@
-"""Matrices that stay in their zarr store: rows are read where and when they are needed, block by block."""
+"""Matrices that stay in their zarr store: blocks are read by the process that needs them, when it needs them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ from numpy.typing import NDArray
 
 from dmmc.data.blocks import Csr, block_bounds, csr_bounds
 from dmmc.data.dataset import Stored
-from dmmc.data.readers.csr import checked_indptr, narrow, same_lengths, sorted_rows
-from dmmc.data.readers.numbers import as_numbers, comes_from, memory_dtype, row_words
-from dmmc.data.readers.zarr_arrays import absent_chunk, check_complete, index_of, read_all, read_csr, unreadable
-from dmmc.data.readers.zarr_nodes import Found, csr_shape, find_matrix, opened
+from dmmc.data.readers.csr import check_indptr, check_lengths, narrow_columns, sort_rows
+from dmmc.data.readers.numbers import as_numbers, comes_from, memory_dtype, name_rows
+from dmmc.data.readers.zarr_arrays import (
+    check_complete,
+    find_absent_chunk,
+    read_all,
+    read_csr,
+    read_index,
+    unreadable_chunk,
+)
+from dmmc.data.readers.zarr_nodes import MatrixNode, find_matrix, open_store, read_csr_shape
 from dmmc.errors import InputError
 
 PAUSES = (0.2, 1.0)
@@ -25,7 +32,7 @@ PAUSES = (0.2, 1.0)
 
 
 def open_stored(source: Any, component: str | None = None) -> Stored | None:
-    """Look at a matrix in a zarr store without reading its numbers.
+    """Open a matrix in a zarr store without reading its numbers.
 
     Parameters
     ----------
@@ -40,27 +47,27 @@ def open_stored(source: Any, component: str | None = None) -> Stored | None:
     """
     if isinstance(source, str | os.PathLike):
         path = os.path.abspath(os.fspath(source)) if "://" not in os.fspath(source) else os.fspath(source)
-        with opened(path) as node:
+        with open_store(path) as node:
             found = find_matrix(node, Path(path).name, component)
-            return _described(found, Place(path, found.node.path))
+            return _describe(found, Location(path, found.node.path))
     if not (comes_from(source, "zarr") and hasattr(source, "store_path")):
         return None
     if type(source.store_path.store).__name__ in ("MemoryStore", "ManagedMemoryStore"):
         return None
     found = find_matrix(source, str(source.store_path.store), component)
-    return _described(found, Place(None, "", found.node))
+    return _describe(found, Location(None, "", found.node))
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a matrix is: a path that everyone can open, or a zarr node of a store that pickles."""
+class Location:
+    """Where a matrix is: a path that all workers can open, or a zarr node of a store that pickles."""
 
     path: str | None
     inner: str
     node: Any = field(default=None, repr=False)
 
     def open(self) -> Any:
-        """The array or group; whoever opens it here may be another machine."""
+        """Open the array or group, perhaps on another machine than the driver's."""
         if self.path is None:
             return self.node
         if not os.path.exists(self.path):
@@ -68,33 +75,33 @@ class Place:
                 f"{self.path!r} does not exist on {os.uname().nodename}, which was asked to read it: a path that all "
                 "workers see is wanted."
             )
-        with opened(self.path) as root:
+        with open_store(self.path) as root:
             return root[self.inner] if self.inner else root
 
 
-def _described(found: Found, place: Place) -> Stored:
-    """All that is known of a matrix before any of its numbers is read."""
+def _describe(found: MatrixNode, location: Location) -> Stored:
+    """A matrix as its metadata describe it, after a check that all its chunks are there."""
     node, name = found.node, found.name
     names, row_ids = None, None
     if found.frame is not None:
-        columns = index_of(found.frame, "var", name)
+        columns = read_index(found.frame, "var", name)
         names = None if columns is None else tuple(columns.tolist())
-        row_ids = index_of(found.frame, "obs", name)
+        row_ids = read_index(found.frame, "obs", name)
     if found.is_sparse:
-        n_rows, n_features = csr_shape(node, name)
-        indptr = checked_indptr(read_all(node["indptr"], f"{name}/indptr", None), n_rows, name)
+        n_rows, n_features = read_csr_shape(node, name)
+        indptr = check_indptr(read_all(node["indptr"], f"{name}/indptr", None), n_rows, name)
         data, indices = (np.broadcast_to(np.uint8(0), node[part].shape) for part in ("data", "indices"))
-        same_lengths(Csr(data, indices, indptr, n_features), name)
+        check_lengths(Csr(data, indices, indptr, n_features), name)
         for part in ("data", "indices"):
             check_complete(node[part], f"{name}/{part}", indptr)
         dtype, nnz = memory_dtype(node["data"].dtype, name), int(indptr[-1])
-        reader: ZarrRows | ZarrCsr = ZarrCsr(place, name, n_features)
+        reader: ZarrRows | ZarrCsr = ZarrCsr(location, name, n_features)
         bounds = csr_bounds(indptr, dtype.itemsize)
     else:
         check_complete(node, name, None)
         (n_rows, n_features), dtype = node.shape, memory_dtype(node.dtype, name)
         nnz = n_rows * n_features
-        reader = ZarrRows(place, name)
+        reader = ZarrRows(location, name)
         bounds = block_bounds(n_rows, n_features, dtype.itemsize)
     return Stored(
         name,
@@ -110,8 +117,8 @@ def _described(found: Found, place: Place) -> Stored:
     )
 
 
-class Forward:
-    """A zarr array read from front to back: what a chunk holds of the next part is kept, not decoded again.
+class ForwardReader:
+    """Reads a zarr array from front to back; the rest of a chunk is kept for the next read, so no chunk is decoded twice.
 
     Parameters
     ----------
@@ -137,7 +144,7 @@ class Forward:
             return kept
         chunk = self._array.chunks[0]
         first, last = middle // chunk * chunk, min(-(-stop // chunk) * chunk, self._array.shape[0])
-        whole = self._decoded(first, last)
+        whole = self._decode(first, last)
         # copies, as a view would keep all of what was decoded
         self._at = (stop - 1) // chunk * chunk
         self._rest = whole[self._at - first :].copy() if stop < last else whole[:0].copy()
@@ -146,63 +153,63 @@ class Forward:
             return part if len(part) == len(whole) else part.copy()
         return np.concatenate([kept, part])
 
-    def _decoded(self, first: int, last: int) -> NDArray[Any]:
+    def _decode(self, first: int, last: int) -> NDArray[Any]:
         for pause in (*PAUSES, None):
             try:
                 part = np.asarray(self._array[first:last])
-                absent = absent_chunk(self._array, part, first)
+                absent = find_absent_chunk(self._array, part, first)
                 if absent is not None:
                     raise FileNotFoundError(f"{absent} is missing")
                 return part
             except Exception as error:
                 if pause is None:
-                    raise unreadable(self._name, self._rows(first, last), error) from error
+                    raise unreadable_chunk(self._name, name_rows(*self._rows(first, last)), error) from error
                 time.sleep(pause)
         raise AssertionError
 
 
-def _same(start: int, stop: int) -> tuple[int, int]:
+def _same_rows(start: int, stop: int) -> tuple[int, int]:
     return start, stop
 
 
 class ZarrRows:
     """Rows of a dense zarr array."""
 
-    def __init__(self, place: Place, name: str) -> None:
-        self._place = place
+    def __init__(self, location: Location, name: str) -> None:
+        self._location = location
         self._name = name
-        self._forward: Forward | None = None
+        self._forward: ForwardReader | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ZarrRows, (self._place, self._name)
+        return ZarrRows, (self._location, self._name)
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows start to stop."""
         if self._forward is None:
-            self._forward = Forward(self._place.open(), _same, self._name)
+            self._forward = ForwardReader(self._location.open(), _same_rows, self._name)
         return np.ascontiguousarray(as_numbers(self._forward.read(start, stop), self._name))
 
     def load(self, n_jobs: int | None) -> NDArray[Any]:
         """All rows."""
-        return read_all(self._place.open(), self._name, n_jobs)
+        return read_all(self._location.open(), self._name, n_jobs)
 
 
 class ZarrCsr:
     """Rows of an anndata-style group of CSR arrays."""
 
-    def __init__(self, place: Place, name: str, n_features: int) -> None:
-        self._place = place
+    def __init__(self, location: Location, name: str, n_features: int) -> None:
+        self._location = location
         self._name = name
         self._n_features = n_features
-        self._parts: tuple[Forward, ...] = ()
+        self._parts: tuple[ForwardReader, ...] = ()
         self._indptr: NDArray[np.int64] = np.zeros(1, np.int64)
         self._start = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ZarrCsr, (self._place, self._name, self._n_features)
+        return ZarrCsr, (self._location, self._name, self._n_features)
 
-    def _named(self, first: int, last: int) -> tuple[int, int]:
-        """Rows of the block being read that hold these values."""
+    def _find_block_rows(self, first: int, last: int) -> tuple[int, int]:
+        """Rows, of the block being read, to which the values first to last belong."""
         begin = int(np.searchsorted(self._indptr, first, side="right")) - 1
         end = int(np.searchsorted(self._indptr, last))
         return self._start + max(begin, 0), self._start + max(begin + 1, end, 1)
@@ -210,11 +217,11 @@ class ZarrCsr:
     def read(self, start: int, stop: int) -> Csr:
         """Rows start to stop, columns sorted."""
         if not self._parts:
-            group = self._place.open()
+            group = self._location.open()
             self._parts = (
-                Forward(group["indptr"], _same, self._name),
-                Forward(group["data"], self._named, self._name),
-                Forward(group["indices"], self._named, self._name),
+                ForwardReader(group["indptr"], _same_rows, self._name),
+                ForwardReader(group["data"], self._find_block_rows, self._name),
+                ForwardReader(group["indices"], self._find_block_rows, self._name),
             )
         indptr, data, indices = self._parts
         # a bound is read with both blocks that it is between
@@ -222,15 +229,17 @@ class ZarrCsr:
         first, last = int(self._indptr[0]), int(self._indptr[-1])
         values = as_numbers(data.read(first, last), self._name)
         within = self._indptr - first
-        columns = narrow(indices.read(first, last), self._n_features, within, 0, f"{self._name}, from row {start}")
-        rows = sorted_rows(Csr(np.ascontiguousarray(values), columns, within, self._n_features))
+        columns = narrow_columns(
+            indices.read(first, last), self._n_features, within, 0, f"{self._name}, from row {start}"
+        )
+        rows = sort_rows(Csr(np.ascontiguousarray(values), columns, within, self._n_features))
         if len(rows.data) != len(values):
             raise InputError(
-                f"{self._name} has a column twice in {row_words(start, stop)}: blocks of a cluster are cut before they "
+                f"{self._name} has a column twice in {name_rows(start, stop)}: blocks of a cluster are cut before they "
                 "are read, so write it again with sum_duplicates(), or fit without a cluster."
             )
         return rows
 
     def load(self, n_jobs: int | None) -> Csr:
         """All rows."""
-        return read_csr(self._place.open(), self._name, n_jobs)
+        return read_csr(self._location.open(), self._name, n_jobs)

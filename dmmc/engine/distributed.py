@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from dmmc.data.blocks import Block
-from dmmc.data.dataset import Dataset, Rows, Stored, holders, joined, picked
-from dmmc.data.readers.numbers import row_words
+from dmmc.data.dataset import Dataset, Rows, Stored, find_blocks, join_rows, pick_rows
+from dmmc.data.readers.numbers import name_rows
 from dmmc.engine import block_cache, worker_watch
 from dmmc.engine.dask_client import Cluster, Outcome
 from dmmc.engine.interface import Params, Stats
@@ -113,10 +113,10 @@ class Distributed:
 
     def take(self, rows: Array) -> Any:
         """A few rows, from the blocks that hold them."""
-        holder = holders(self._source.bounds, rows)
+        holder = find_blocks(self._source.bounds, rows)
         wanted = {int(b): rows[holder == b] for b in np.unique(holder)}
         parts = self._find_values(_take_rows, wanted, [self._spans[b] for b in sorted(wanted)])
-        return joined(self._source, holder, dict(zip(sorted(wanted), parts, strict=True)))
+        return join_rows(self._source, holder, dict(zip(sorted(wanted), parts, strict=True)))
 
     def write(self, work: Callable[[Block, Params], Any], params: Params, sink: Sink, every: int) -> None:
         """Hand the results of consecutive blocks, `every` at a time, to a sink on the worker that has them."""
@@ -311,7 +311,7 @@ class Distributed:
             if self._checksums.setdefault(index, checksum) != checksum:
                 span = self._spans[index]
                 raise InputError(
-                    f"{self._source.name} changed during the run: {row_words(span.start, span.stop)} are not what "
+                    f"{self._source.name} changed during the run: {name_rows(span.start, span.stop)} are not what "
                     "they were when they were first read."
                 )
 
@@ -322,4 +322,4 @@ class Distributed:
 
 def _take_rows(block: Block, wanted: dict[int, Array]) -> Any:
     """The wanted rows of a block."""
-    return picked(block, wanted[block.index])
+    return pick_rows(block, wanted[block.index])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dmmc.data.readers.numbers import row_words
+from dmmc.data.readers.numbers import name_rows
 from dmmc.engine.messages import Array, Sink, Span
 from dmmc.machine import MIB
 
@@ -45,7 +45,7 @@ class Task:
     @property
     def rows(self) -> str:
         """The rows from its first to its last block, as a message names them."""
-        return row_words(self.spans[0].start, self.spans[-1].stop)
+        return name_rows(self.spans[0].start, self.spans[-1].stop)
 
 
 def split_by_size(spans: Sequence[Span], sizes: Array) -> Iterator[tuple[Span, ...]]:

@@ -13,7 +13,7 @@ import google_crc32c
 import numpy as np
 
 from dmmc.data.blocks import Block, Csr
-from dmmc.data.readers.numbers import row_words
+from dmmc.data.readers.numbers import name_rows
 from dmmc.engine.block_cache import BlockCache, use_cache
 from dmmc.engine.compile_lock import compile_alone
 from dmmc.engine.dask_client import find_own_address
@@ -66,7 +66,7 @@ class _BlockError(Exception):
     """An error while a block was read or worked on."""
 
     def __init__(self, span: Span, error: BaseException) -> None:
-        super().__init__(f"block {span.number} ({row_words(span.start, span.stop)}): {_describe_error(error)}")
+        super().__init__(f"block {span.number} ({name_rows(span.start, span.stop)}): {_describe_error(error)}")
 
 
 def _run_blocks(message: Message, sent: Mapping[int, SentBlock], cache: BlockCache, placed_here: bool) -> Reply:

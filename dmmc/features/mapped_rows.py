@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.data.blocks import Block, block_bounds
-from dmmc.data.dataset import Rows, Stored, recut
+from dmmc.data.dataset import Rows, Stored, cut_finer
 from dmmc.features import maps
 from dmmc.features.maps import Map
 
@@ -86,7 +86,7 @@ def mapped(engine: Engine, row_map: Map, name: str, keep: bool = False) -> Itera
     if len(bounds) == len(rows.bounds):
         yield Mapped(engine, row_map, name, keep)
         return
-    with engine.over(recut(rows, bounds)) as inner:
+    with engine.over(cut_finer(rows, bounds)) as inner:
         yield Mapped(inner, row_map, name, keep)
 
 

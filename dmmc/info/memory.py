@@ -1,4 +1,7 @@
-"""How much memory a fit needs, by each method."""
+"""How much memory a fit needs: one formula for each family of methods.
+
+Every formula takes a `Size` and the number of clusters, and gives bytes, the process included.
+"""
 
 from __future__ import annotations
 
@@ -19,71 +22,79 @@ class Size(NamedTuple):
     nnz: int | None
     data_bytes: int
 
+    @property
+    def blocks_at_work(self) -> int:
+        """Blocks that threads work on at a time."""
+        return min(8, max(1, self.data_bytes // (16 * MIB)))
+
+
+def _count_hyperplanes(n_clusters: int) -> int:
+    return 1 if n_clusters == 2 else n_clusters
+
+
+def _plane_bytes(size: Size, n_clusters: int) -> int:
+    """Planes are held twice, and once for each block at work."""
+    return 8 * _count_hyperplanes(n_clusters) * size.n_features * PLANES * (2 + size.blocks_at_work)
+
 
 def cutting_plane_bytes(size: Size, n_clusters: int) -> int:
-    """Memory for a fit by cpmmc with one start and as many threads as cores, the process included.
+    """Memory for a fit by cpmmc with one start and as many threads as cores.
 
     With n rows, d features, k clusters and K hyperplanes (1 for k = 2, else k) it is the sum of
 
-    - the process itself, 400 MiB, and the data as they are held in memory
+    - the process itself (`dmmc.machine.PROCESS`), and the data as they are held in memory
     - 12 + 4 k bytes a row: labels, and scores of the blocks at work
     - the sample that seeds k-means, 4 copies of its float64 numbers, and 3 of its centres: 24 bytes times the lesser of
       40 k d and 20 million
     - cutting planes: 20 of K d float64 numbers, held twice and once for each of up to 8 blocks at work
     """
     n, d, k = size.n_rows, size.n_features, n_clusters
-    hyperplanes = 1 if k == 2 else k
-    blocks = min(8, max(1, size.data_bytes // (16 * MIB)))
     rows = n * (12 + 4 * k)
     sampled = min(n, max(20 * k, min(4096, 800_000 // (1 if size.nnz is not None else d))))
     numbers = sampled * (d if size.nnz is None else 2 * size.nnz / n)
     seeding = 32 * numbers + 24 * min(40 * k * d, 20_000_000)
-    planes = 8 * hyperplanes * d * PLANES * (2 + blocks)
-    return int(PROCESS + size.data_bytes + rows + seeding + planes)
+    return int(PROCESS + size.data_bytes + rows + seeding + _plane_bytes(size, k))
 
 
 def pairwise_bytes(size: Size, n_clusters: int) -> int:
-    """As for cpmmc, and the driver's planes of linked rows: as many again of either kind, held twice.
+    """As by cpmmc, and the driver's planes of linked rows: as many again of either kind, held twice.
 
     The linked rows themselves come on top, each once, as they are held in memory: at most the data again.
     """
-    hyperplanes = 1 if n_clusters == 2 else n_clusters
-    return cutting_plane_bytes(size, n_clusters) + 2 * 16 * hyperplanes * size.n_features * PLANES
+    planes = 2 * 16 * _count_hyperplanes(n_clusters) * size.n_features * PLANES
+    return cutting_plane_bytes(size, n_clusters) + planes
 
 
 def subspace_bytes(size: Size, n_clusters: int) -> int:
-    """Memory for a fit by smmc: that of cpmmc, and the inner products of all rows of the planes, held three times."""
-    products = (PLANES * n_clusters) ** 2 if n_clusters > 2 else PLANES**2
+    """As by cpmmc, and the inner products of all rows of the planes, held three times."""
+    products = (PLANES * _count_hyperplanes(n_clusters)) ** 2
     return cutting_plane_bytes(size, n_clusters) + 3 * 8 * products
 
 
 def stochastic_bytes(size: Size, n_clusters: int) -> int:
-    """Memory for a fit by stochastic gradient, the process included.
+    """As by cpmmc without planes, and 40 bytes a row and 10 vectors of d float64 numbers for each block at work.
 
-    As by cpmmc, with no planes, but 40 bytes a row: a row's norm, its place in the order of visits, its weight in a
-    tree, and its score; and 10 vectors of d float64 numbers for each block at work.
+    The bytes of a row are its norm, its place in the order of visits, its weight in a tree, and its score.
     """
-    blocks = min(8, max(1, size.data_bytes // (16 * MIB)))
-    planes = 8 * (1 if n_clusters == 2 else n_clusters) * size.n_features * PLANES * (2 + blocks)
-    own = 40 * size.n_rows + 80 * size.n_features * blocks
-    return cutting_plane_bytes(size, n_clusters) - planes + own
+    own = 40 * size.n_rows + 80 * size.n_features * size.blocks_at_work
+    return cutting_plane_bytes(size, n_clusters) - _plane_bytes(size, n_clusters) + own
 
 
 def evolution_bytes(size: Size, n_clusters: int) -> int:
-    """Memory for a fit by evommc, the process included: more rows than 5,000 are refused.
+    """As by cpmmc, and what the full kernel of n rows needs (more rows than 5,000 are refused).
 
-    As by cpmmc, and of n rows: the full kernel and its eigenvectors, 5 arrays of n² float64 numbers; features in two
-    bases and a copy, 3 of n² float32 numbers; the rows in float64, 3 times.
+    That is the kernel and its eigenvectors, 5 arrays of n² float64 numbers; features in two bases and a copy, 3 of n²
+    float32 numbers; the rows in float64, 3 times.
     """
     n = min(size.n_rows, 5000)
     return cutting_plane_bytes(size, n_clusters) + n * (52 * n + 24 * size.n_features)
 
 
 def fast_evolution_bytes(size: Size, n_clusters: int) -> int:
-    """Memory for a fit by fast-evommc with the default rank r, the process included.
+    """As by cpmmc, and what a kernel of the default rank r needs.
 
-    As by cpmmc, and r² float64 numbers 6 times, the r rows in float64 3 times; features in two bases, n r float32
-    numbers each, if one basis takes at most 256 MiB, else those of 8 blocks; and 40 bytes a row.
+    That is r² float64 numbers 6 times, the r rows in float64 3 times; features in two bases, n r float32 numbers each,
+    if one basis takes at most 256 MiB, else those of 8 blocks; and 40 bytes a row.
     """
     n, d = size.n_rows, size.n_features
     r = max(2, min(n // 10 + 1, 200), min(n // 100 + 1, 1000))
@@ -91,12 +102,27 @@ def fast_evolution_bytes(size: Size, n_clusters: int) -> int:
     return cutting_plane_bytes(size, n_clusters) + 48 * r * r + 24 * r * d + features + 40 * n
 
 
-FIT_BYTES: dict[str, Callable[[Size, int], int]] = {
-    "cpmmc": cutting_plane_bytes,
+FORMULAS: dict[str, Callable[[Size, int], int]] = {
+    "cutting_plane": cutting_plane_bytes,
     "pairwise": pairwise_bytes,
-    "smmc": subspace_bytes,
-    "evommc": evolution_bytes,
-    "fast-evommc": fast_evolution_bytes,
-    **dict.fromkeys(("mmc-sg", "rmmc-sg", "cmmc-sg", "rcmmc-sg"), stochastic_bytes),
+    "subspace": subspace_bytes,
+    "stochastic": stochastic_bytes,
+    "evolution": evolution_bytes,
+    "fast_evolution": fast_evolution_bytes,
 }
-"""For each method, the bytes that a fit needs."""
+"""The formulas by name."""
+
+METHOD_FORMULAS = {
+    "cpmmc": "cutting_plane",
+    "pairwise": "pairwise",
+    "smmc": "subspace",
+    "evommc": "evolution",
+    "fast-evommc": "fast_evolution",
+    **dict.fromkeys(("mmc-sg", "rmmc-sg", "cmmc-sg", "rcmmc-sg"), "stochastic"),
+}
+"""The name of each method's formula."""
+
+
+def estimate_bytes(method: str, size: Size, n_clusters: int) -> int:
+    """Bytes that a fit by this method needs."""
+    return FORMULAS[METHOD_FORMULAS[method]](size, n_clusters)

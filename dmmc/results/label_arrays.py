@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.data.readers.zarr_arrays import missing_chunks
+from dmmc.data.readers.zarr_arrays import describe_missing_chunks
 from dmmc.errors import InputError
 from dmmc.machine import MIB
 from dmmc.results.atomic_files import write_folder
@@ -86,7 +86,7 @@ def _read_zarr(path: Path) -> Array:
     found = zarr.open(str(path), mode="r")
     if not isinstance(found, zarr.Array):
         raise InputError(f"{path} is a zarr group; the path of an array of labels is wanted.")
-    lost = missing_chunks(found, str(path))
+    lost = describe_missing_chunks(found, str(path))
     if lost is not None:
         raise InputError(lost)
     return np.asarray(found[...])

@@ -17,7 +17,7 @@ from dmmc import InputError
 from dmmc.app import api
 from dmmc.convert import convert
 from dmmc.info import format_info, info
-from dmmc.info.memory import FIT_BYTES, Size
+from dmmc.info.memory import FORMULAS, METHOD_FORMULAS, Size
 
 KEEP_ZEROS = {"write_empty_chunks": True}
 
@@ -162,7 +162,7 @@ def test_a_chunk_that_cannot_be_read_is_named_when_checked_and_the_others_are_lo
     np.save(tmp_path / "x.npy", X)
     convert(tmp_path / "x.npy", tmp_path / "x.zarr", chunk_rows=1000)
     flip(chunk_files(tmp_path / "x.zarr")[1])
-    monkeypatch.setattr("dmmc.info.numbers.READ_BYTES", 1)
+    monkeypatch.setattr("dmmc.info.check_numbers.READ_BYTES", 1)
     assert info(tmp_path / "x.zarr")["problems"] == []
     unreadable, nan = info(tmp_path / "x.zarr", check=True)["problems"]
     assert "x.zarr: a chunk of rows 1000 to 1999 could not be read" in unreadable
@@ -251,11 +251,12 @@ def test_an_image_shape_that_does_not_fit_is_told_and_hostile_attributes_are_onl
 
 
 def test_every_method_has_a_formula():
-    assert FIT_BYTES.keys() == api.METHODS.keys() - {"auto"}
+    assert METHOD_FORMULAS.keys() == api.METHODS.keys() - {"auto"}
+    assert set(METHOD_FORMULAS.values()) == FORMULAS.keys()
 
 
 def test_more_rows_features_and_clusters_need_more_memory():
-    for needed in FIT_BYTES.values():
+    for needed in FORMULAS.values():
         base = needed(Size(10_000, 100, None, 10_000 * 400), 10)
         assert needed(Size(1_000_000, 100, None, 1_000_000 * 400), 10) > base + 396_000_000 * 0.9
         assert needed(Size(10_000, 1000, None, 10_000 * 400), 10) > base

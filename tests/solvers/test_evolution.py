@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dmmc.data.dataset import recut
+from dmmc.data.dataset import cut_finer
 from dmmc.data.open import open_dataset
 from dmmc.engine import Local
 from dmmc.kernels.label_flips import flip_among
@@ -54,7 +54,7 @@ def features(K: Array, ridge: float, weight: Array | None = None) -> Array:
 def cut(rows: Array, parts: int, weight: Array | None = None, given: Array | None = None) -> Any:
     """Rows in several blocks."""
     whole = open_dataset(rows).with_columns(weight, given)
-    return recut(whole, np.linspace(0, len(rows), parts + 1).astype(np.int64))
+    return cut_finer(whole, np.linspace(0, len(rows), parts + 1).astype(np.int64))
 
 
 def problem(psi: Array, limit: float, **others: Any) -> Problem:

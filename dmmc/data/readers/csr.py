@@ -15,12 +15,12 @@ from dmmc.errors import InputError
 COLUMNS_OF_INT32 = 2**31 - 1
 
 
-def csr_of(matrix: Any, name: str) -> Csr:
-    """Any sparse matrix of scipy or `sparse`, as sorted rows; a CSR matrix that has them is not copied."""
+def to_csr(matrix: Any, name: str) -> Csr:
+    """Convert a sparse matrix of scipy or `sparse` to rows with sorted columns; a CSR matrix that has them is not copied."""
     check_shape(matrix.shape, name)
     dtype = memory_dtype(matrix.dtype, name)
     if matrix.dtype != dtype and matrix.dtype.kind != "b":
-        matrix = _converted(matrix, dtype, name)
+        matrix = _convert(matrix, dtype, name)
     if hasattr(matrix, "to_scipy_sparse"):
         try:
             matrix = matrix.to_scipy_sparse()
@@ -30,21 +30,21 @@ def csr_of(matrix: Any, name: str) -> Csr:
         matrix = matrix.tocsr()
     # scipy lets the arrays be longer than what indptr says is in use
     used = slice(0, int(matrix.indptr[-1])) if len(matrix.indptr) else slice(None)
-    indptr = checked_indptr(matrix.indptr, matrix.shape[0], name)
-    indices = narrow(matrix.indices[used], matrix.shape[1], indptr, 0, name)
+    indptr = check_indptr(matrix.indptr, matrix.shape[0], name)
+    indices = narrow_columns(matrix.indices[used], matrix.shape[1], indptr, 0, name)
     data = as_numbers(matrix.data[used], name)
-    return sorted_rows(same_lengths(Csr(data, indices, indptr, matrix.shape[1]), name))
+    return sort_rows(check_lengths(Csr(data, indices, indptr, matrix.shape[1]), name))
 
 
-def _converted(matrix: Any, dtype: np.dtype[Any], name: str) -> Any:
+def _convert(matrix: Any, dtype: np.dtype[Any], name: str) -> Any:
     try:
         return matrix.astype(dtype)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} of dtype {matrix.dtype} cannot be converted to {dtype}: {error}") from error
 
 
-def checked_indptr(indptr: NDArray[Any], n_rows: int, name: str) -> NDArray[np.int64]:
-    """Where each row begins; refused unless it starts at 0 and never falls."""
+def check_indptr(indptr: NDArray[Any], n_rows: int, name: str) -> NDArray[np.int64]:
+    """Refuse an indptr that does not start at 0 or falls; gives it as int64."""
     if indptr.ndim != 1 or len(indptr) != n_rows + 1:
         raise InputError(
             f"{name}: indptr of shape {indptr.shape} does not fit {n_rows} rows, ({n_rows + 1},) is wanted."
@@ -58,8 +58,8 @@ def checked_indptr(indptr: NDArray[Any], n_rows: int, name: str) -> NDArray[np.i
     return starts
 
 
-def same_lengths(csr: Csr, name: str) -> Csr:
-    """The same rows; refused unless there are as many values as columns, and as indptr says."""
+def check_lengths(csr: Csr, name: str) -> Csr:
+    """Refuse rows that do not have as many values as columns, and as indptr says; gives the same rows."""
     if not len(csr.data) == len(csr.indices) == csr.indptr[-1]:
         raise InputError(
             f"{name}: data, indices and the end of indptr disagree on the number of values: {len(csr.data)}, "
@@ -68,8 +68,10 @@ def same_lengths(csr: Csr, name: str) -> Csr:
     return csr
 
 
-def narrow(indices: NDArray[Any], n_features: int, indptr: NDArray[np.int64], offset: int, name: str) -> NDArray[Any]:
-    """Column numbers as uint32 where int32 can hold them all, checked; the first is value number `offset`."""
+def narrow_columns(
+    indices: NDArray[Any], n_features: int, indptr: NDArray[np.int64], offset: int, name: str
+) -> NDArray[Any]:
+    """Check column numbers and give them as uint32 where int32 can hold them all; the first is value number `offset`."""
     if indices.dtype.kind not in "iu":
         raise InputError(f"{name}: indices of dtype {indices.dtype} cannot be column numbers, integers are wanted.")
     # seen as unsigned, a negative number is too large as well
@@ -81,8 +83,8 @@ def narrow(indices: NDArray[Any], n_features: int, indptr: NDArray[np.int64], of
     return columns.astype(np.uint32 if n_features <= COLUMNS_OF_INT32 else np.uint64, copy=False)
 
 
-def sorted_rows(csr: Csr) -> Csr:
-    """Rows with sorted columns, none twice; the same arrays if they are so already."""
+def sort_rows(csr: Csr) -> Csr:
+    """Sort the columns of each row and add up those that are there twice; the same arrays where there is nothing to do."""
     # in bands, as scipy would copy the columns of a matrix of more than 2**31 values
     bounds = csr_bounds(csr.indptr, csr.data.itemsize).tolist()
     bands = [csr.cut(a, b).to_scipy() for a, b in pairwise(bounds)]

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.data.blocks import Csr
-from dmmc.data.readers.csr import csr_of, stack
-from dmmc.data.readers.loaded import Loaded
-from dmmc.data.readers.numbers import array_of, as_numbers, check_shape, is_sparse, memory_dtype, row_words
+from dmmc.data.readers.csr import stack, to_csr
+from dmmc.data.readers.loaded import LoadedMatrix
+from dmmc.data.readers.numbers import as_numbers, check_shape, is_sparse, memory_dtype, name_rows, to_array
 from dmmc.errors import InputError
 from dmmc.machine import MIB, count_threads
 
@@ -24,7 +24,7 @@ OWN_PAGES = MIB
 """Smaller arrays stay where they are, as a process may map only some 65,000 pieces of memory."""
 
 
-def load_dask(array: Any, n_jobs: int | None) -> Loaded:
+def load_dask(array: Any, n_jobs: int | None) -> LoadedMatrix:
     """Read a dask array; each of its chunks is computed once and put where it belongs as it comes."""
     if any(math.isnan(size) for size in array.shape):
         array = array.copy().compute_chunk_sizes()
@@ -32,11 +32,11 @@ def load_dask(array: Any, n_jobs: int | None) -> Loaded:
     check_shape(array.shape, name)
     chunks = _DaskChunks(array, name)
     chunks.compute(n_jobs)
-    return Loaded(name, chunks.matrix())
+    return LoadedMatrix(name, chunks.matrix())
 
 
 class _DaskChunks:
-    """The place where the chunks of a dask array arrive, in any order and from any thread."""
+    """Collects the chunks of a dask array, in any order and from any thread."""
 
     def __init__(self, array: Any, name: str) -> None:
         self.array = array
@@ -67,7 +67,7 @@ class _DaskChunks:
                 self._compute_one(place, chunk)
 
     def _compute_one(self, place: tuple[int, ...], chunk: Any) -> None:
-        rows = row_words(*self.edges[0][place[0] : place[0] + 2])
+        rows = name_rows(*self.edges[0][place[0] : place[0] + 2])
         try:
             self.put(chunk.compute(), place)
         except InputError:
@@ -79,15 +79,15 @@ class _DaskChunks:
         """Put a chunk where it belongs, after a look at its shape and dtype."""
         spans = [slice(edges[i], edges[i + 1]) for edges, i in zip(self.edges, place, strict=True)]
         shape = tuple(span.stop - span.start for span in spans)
-        name = f"{self.name}, {row_words(spans[0].start, spans[0].stop)}"
+        name = f"{self.name}, {name_rows(spans[0].start, spans[0].stop)}"
         if chunk.shape != shape:
             raise InputError(f"{name}: a chunk is of shape {chunk.shape}, dask promised {shape}.")
         if not np.can_cast(memory_dtype(chunk.dtype, name), self.dtype):
             raise InputError(f"{name}: a chunk is of dtype {chunk.dtype}, dask promised {self.dtype}.")
         if is_sparse(chunk) and math.prod(shape):
-            self.sparse[place] = _in_own_pages(csr_of(chunk, name).to_scipy().astype(self.dtype, copy=False))
+            self.sparse[place] = _in_own_pages(to_csr(chunk, name).to_scipy().astype(self.dtype, copy=False))
         elif math.prod(shape):
-            self._dense()[tuple(spans)] = as_numbers(array_of(chunk), name)
+            self._dense()[tuple(spans)] = as_numbers(to_array(chunk), name)
         self.arrived.add(place)
 
     def _dense(self) -> NDArray[Any]:
@@ -97,7 +97,7 @@ class _DaskChunks:
             return self.dense
 
     def matrix(self) -> NDArray[Any] | Csr:
-        """Give all chunks as one matrix; sparse ones are given up on the way."""
+        """Join all chunks to one matrix; sparse ones are freed on the way."""
         if self.dense is not None:
             if self.sparse:
                 raise InputError(f"{self.name} has dense chunks and sparse chunks: one kind is wanted.")

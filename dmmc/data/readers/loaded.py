@@ -1,4 +1,4 @@
-"""What every reader gives back."""
+"""The result of every reader."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from dmmc.data.blocks import Csr
 
 
-class Loaded(NamedTuple):
-    """A whole matrix in memory, and how its source calls it, its columns and its rows."""
+class LoadedMatrix(NamedTuple):
+    """A matrix in memory, and the names that its source has for it, its columns and its rows."""
 
     name: str
     rows: NDArray[Any] | Csr

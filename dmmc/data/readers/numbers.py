@@ -84,8 +84,8 @@ def _not_a_number(array: NDArray[Any], name: str) -> InputError:
     return InputError(f"{name} of dtype object could not be converted to numbers.")
 
 
-def array_of(source: Any) -> NDArray[Any]:
-    """Anything array-like as a plain array; what numpy would quietly lose on the way is refused."""
+def to_array(source: Any) -> NDArray[Any]:
+    """Convert anything array-like to a plain array; refuse masks and `np.matrix`, which numpy would drop silently."""
     if isinstance(source, np.matrix):
         raise InputTypeError("np.matrix is not supported: convert it to an array with np.asarray.")
     if isinstance(source, np.ma.MaskedArray) and np.ma.is_masked(source):
@@ -96,6 +96,6 @@ def array_of(source: Any) -> NDArray[Any]:
         raise InputError(f"{type(source).__name__} cannot be read as a matrix of numbers: {error}") from error
 
 
-def row_words(start: int, stop: int) -> str:
-    """Rows start to stop - 1, as a message names them."""
+def name_rows(start: int, stop: int) -> str:
+    """Words for rows start to stop - 1 in a message."""
     return f"row {start}" if stop == start + 1 else f"rows {start} to {stop - 1}"

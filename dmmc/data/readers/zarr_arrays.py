@@ -1,4 +1,4 @@
-"""Zarr arrays read whole, with nothing taken for zeros that is only missing."""
+"""Zarr arrays, read completely; a missing chunk is an error, not zeros."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.data.blocks import Csr
-from dmmc.data.readers.csr import COLUMNS_OF_INT32, checked_indptr, narrow, same_lengths, sorted_rows
-from dmmc.data.readers.loaded import Loaded
-from dmmc.data.readers.numbers import as_numbers, memory_dtype, row_words
-from dmmc.data.readers.zarr_nodes import csr_shape, find_index, find_matrix, opened
+from dmmc.data.readers.csr import COLUMNS_OF_INT32, check_indptr, check_lengths, narrow_columns, sort_rows
+from dmmc.data.readers.loaded import LoadedMatrix
+from dmmc.data.readers.numbers import as_numbers, memory_dtype, name_rows
+from dmmc.data.readers.zarr_nodes import find_index, find_matrix, open_store, read_csr_shape
 from dmmc.errors import InputError
 from dmmc.machine import MIB, count_threads
 
@@ -24,25 +24,25 @@ READ_BYTES = 4 * MIB
 """A thread reads about this much of a zarr array at a time, and at least one chunk of rows."""
 
 
-def load_path(path: str, component: str | None, n_jobs: int | None) -> Loaded:
+def load_path(path: str, component: str | None, n_jobs: int | None) -> LoadedMatrix:
     """Read a zarr store on disk."""
-    with opened(path) as node:
+    with open_store(path) as node:
         return load_zarr(node, Path(path).name, component, n_jobs)
 
 
-def load_zarr(node: Any, store: str, component: str | None, n_jobs: int | None) -> Loaded:
+def load_zarr(node: Any, store: str, component: str | None, n_jobs: int | None) -> LoadedMatrix:
     """Read a zarr array, a group of CSR arrays, or the one matrix that a group holds."""
     found = find_matrix(node, store, component)
     names, row_ids = None, None
     if found.frame is not None:
-        columns = index_of(found.frame, "var", store)
+        columns = read_index(found.frame, "var", store)
         names = None if columns is None else tuple(columns.tolist())
-        row_ids = index_of(found.frame, "obs", store)
+        row_ids = read_index(found.frame, "obs", store)
     read = read_csr if found.is_sparse else read_all
-    return Loaded(found.name, read(found.node, found.name, n_jobs), names, row_ids)
+    return LoadedMatrix(found.name, read(found.node, found.name, n_jobs), names, row_ids)
 
 
-def index_of(group: Any, axis: str, store: str) -> NDArray[Any] | None:
+def read_index(group: Any, axis: str, store: str) -> NDArray[Any] | None:
     """Read the names of rows or columns in an AnnData store."""
     column = find_index(group, axis)
     if column is None:
@@ -53,18 +53,18 @@ def index_of(group: Any, axis: str, store: str) -> NDArray[Any] | None:
 
 def read_csr(group: Any, name: str, n_jobs: int | None) -> Csr:
     """Read a whole group of CSR arrays."""
-    n_rows, n_features = csr_shape(group, name)
-    indptr = checked_indptr(read_all(group["indptr"], f"{name}/indptr", n_jobs), n_rows, name)
+    n_rows, n_features = read_csr_shape(group, name)
+    indptr = check_indptr(read_all(group["indptr"], f"{name}/indptr", n_jobs), n_rows, name)
 
     def as_columns(part: NDArray[Any], start: int) -> NDArray[Any]:
-        return narrow(part, n_features, indptr, start, name)
+        return narrow_columns(part, n_features, indptr, start, name)
 
     index_dtype = np.dtype(np.uint32 if n_features <= COLUMNS_OF_INT32 else np.uint64)
     data = read_all(group["data"], f"{name}/data", n_jobs, indptr=indptr)
     indices = read_all(
         group["indices"], f"{name}/indices", n_jobs, indptr=indptr, dtype=index_dtype, convert=as_columns
     )
-    return sorted_rows(same_lengths(Csr(data, indices, indptr, n_features), name))
+    return sort_rows(check_lengths(Csr(data, indices, indptr, n_features), name))
 
 
 def read_all(
@@ -106,7 +106,7 @@ def read_all(
         try:
             part = np.asarray(array[start:stop])
         except Exception as error:
-            raise unreadable(name, rows_of(start, stop, indptr), error) from error
+            raise unreadable_chunk(name, name_rows(*find_rows(start, stop, indptr)), error) from error
         whole[start:stop] = convert(part, start) if convert else as_numbers(part, name)
 
     with ThreadPoolExecutor(count_threads(n_jobs)) as pool:
@@ -115,15 +115,15 @@ def read_all(
     return whole
 
 
-def unreadable(name: str, rows: tuple[int, int], error: Exception) -> InputError:
-    """The sentence about a chunk that zarr cannot read."""
+def unreadable_chunk(name: str, rows: str, error: Exception) -> InputError:
+    """What to raise for a chunk that zarr cannot read."""
     return InputError(
-        f"{name}: a chunk of {row_words(*rows)} could not be read, it is truncated, corrupt or unreadable "
+        f"{name}: a chunk of {rows} could not be read, it is truncated, corrupt or unreadable "
         f"({type(error).__name__}: {error}): restore it from a copy."
     )
 
 
-def rows_of(start: int, stop: int, indptr: NDArray[np.int64] | None) -> tuple[int, int]:
+def find_rows(start: int, stop: int, indptr: NDArray[np.int64] | None) -> tuple[int, int]:
     """Rows that the entries start to stop of an array belong to."""
     if indptr is None:
         return start, stop
@@ -132,14 +132,14 @@ def rows_of(start: int, stop: int, indptr: NDArray[np.int64] | None) -> tuple[in
 
 
 def check_complete(array: Any, name: str, indptr: NDArray[np.int64] | None) -> None:
-    """Refuse an array with a chunk missing: zarr would read it as zeros without a word."""
-    sentence = missing_chunks(array, name, indptr)
+    """Refuse an array with a missing chunk, which zarr would read as zeros."""
+    sentence = describe_missing_chunks(array, name, indptr)
     if sentence is not None:
         raise InputError(sentence)
 
 
-def missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | None = None) -> str | None:
-    """Say which chunks of an array are missing in its store; None if none is.
+def describe_missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | None = None) -> str | None:
+    """A sentence that says which chunks of an array are missing in its store; None if none is.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | None = Non
     # a shard is one object in the store, whatever the chunks in it
     sizes = array.shards or array.chunks
     grid = [math.ceil(length / size) for length, size in zip(array.shape, sizes, strict=True)]
-    stored = _stored_keys(array) - {"zarr.json", ".zarray", ".zattrs", ".zmetadata"}
+    stored = _list_keys(array) - {"zarr.json", ".zarray", ".zattrs", ".zmetadata"}
     absent = math.prod(grid) - len(stored)
     missing: list[tuple[str, int]] = []
     # a few are named: the grid of a hollow store may be too large to walk
@@ -167,7 +167,7 @@ def missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | None = Non
         return None
     listed = []
     for key, start in missing:
-        rows = row_words(*rows_of(start, min(start + sizes[0], array.shape[0]), indptr))
+        rows = name_rows(*find_rows(start, min(start + sizes[0], array.shape[0]), indptr))
         listed.append(f"{key} ({rows})")
     absent = max(absent, len(missing))
     more = f" and {absent - 3} more" if absent > 3 else ""
@@ -178,8 +178,8 @@ def missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | None = Non
     )
 
 
-def absent_chunk(array: Any, part: NDArray[Any], first: int) -> str | None:
-    """Key of a chunk that has left its store since it was looked over; None if all are there.
+def find_absent_chunk(array: Any, part: NDArray[Any], first: int) -> str | None:
+    """Key of a chunk that was deleted since the store was opened; None if all are there.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def absent_chunk(array: Any, part: NDArray[Any], first: int) -> str | None:
     return None
 
 
-def _stored_keys(array: Any) -> set[str]:
+def _list_keys(array: Any) -> set[str]:
     """Keys of what the store has of an array, relative to the array."""
     # nchunks_initialized would not do: it miscounts shards at the edge, and is quadratic in their number
     from zarr.core.sync import sync

@@ -16,7 +16,7 @@ MADE_UP = "dmmc-made-up-index"
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Any]:
+def open_store(path: str) -> Iterator[Any]:
     """Open a zarr store on disk, a directory or a .zip file: its root, an array or a group."""
     if "://" in path:
         raise InputError(f"{path!r} is a URL, and those are not yet read: copy the store to a local path.")
@@ -39,13 +39,13 @@ def opened(path: str) -> Iterator[Any]:
         yield node
 
 
-class Found(NamedTuple):
-    """The matrix that is meant in a zarr store, before any of it is read.
+class MatrixNode(NamedTuple):
+    """The node of a zarr store that is the matrix.
 
     Parameters
     ----------
     name : str
-        How to call it in a message.
+        For messages.
     node : zarr.Array or zarr.Group
         A 2-D array, or the group of CSR arrays.
     is_sparse : bool
@@ -60,7 +60,7 @@ class Found(NamedTuple):
     frame: Any = None
 
 
-def find_matrix(node: Any, store: str, component: str | None) -> Found:
+def find_matrix(node: Any, store: str, component: str | None) -> MatrixNode:
     """Find the matrix in a zarr store, or say why none can be read.
 
     Parameters
@@ -74,27 +74,27 @@ def find_matrix(node: Any, store: str, component: str | None) -> Found:
 
     Returns
     -------
-    Found
+    MatrixNode
     """
     if component is not None:
-        node = _inside(node, store, component)
-    kind = _kind(node)
+        node = _open_component(node, store, component)
+    kind = _find_kind(node)
     if kind == "group":
-        node = _only_matrix(node, store)
-        kind = _kind(node)
+        node = _find_only_matrix(node, store)
+        kind = _find_kind(node)
     name = f"{store}/{node.path}" if node.path else store
     if kind == "anndata":
         if "X" not in node:
-            raise InputError(f"{store} is an AnnData store without X: {_candidates(node)}.")
+            raise InputError(f"{store} is an AnnData store without X: {_list_candidates(node)}.")
         return find_matrix(node["X"], store, None)._replace(frame=node)
     if kind == "csc_matrix":
         raise InputError(f"{name} is stored by columns (csc_matrix): convert it with tocsr() and write it again.")
     if kind == "array":
         check_shape(node.shape, f"{name} of shape {node.shape}")
-    return Found(name, node, is_sparse=kind == "csr_matrix")
+    return MatrixNode(name, node, is_sparse=kind == "csr_matrix")
 
 
-def _kind(node: Any) -> str:
+def _find_kind(node: Any) -> str:
     """Tell what a node is to us: "array", "csr_matrix", "csc_matrix", "anndata" or just a "group"."""
     if hasattr(node, "shape"):
         return "array"
@@ -102,36 +102,36 @@ def _kind(node: Any) -> str:
     return encoding if encoding in ("csr_matrix", "csc_matrix", "anndata") else "group"
 
 
-def _inside(node: Any, store: str, component: str) -> Any:
+def _open_component(node: Any, store: str, component: str) -> Any:
     if hasattr(node, "shape"):
         raise InputError(f"{store} is a single array, so there is no component={component!r} in it.")
     try:
         return node[component]
     except (KeyError, ValueError) as error:
-        raise InputError(f"{store} has no {component!r}: {_candidates(node)}.") from error
+        raise InputError(f"{store} has no {component!r}: {_list_candidates(node)}.") from error
 
 
-def _only_matrix(group: Any, store: str) -> Any:
-    found = list(_matrices(group))
+def _find_only_matrix(group: Any, store: str) -> Any:
+    found = list(_list_matrices(group))
     if len(found) != 1:
-        raise InputError(f"{store} does not say which matrix is meant: {_candidates(group)}.")
+        raise InputError(f"{store} does not say which matrix is meant: {_list_candidates(group)}.")
     return found[0]
 
 
-def _candidates(group: Any) -> str:
+def _list_candidates(group: Any) -> str:
     within = f"{group.path}/" if group.path else ""
-    paths = sorted(repr(node.path.removeprefix(within)) for node in _matrices(group))
+    paths = sorted(repr(node.path.removeprefix(within)) for node in _list_matrices(group))
     if not paths:
         return "it holds no 2-D array and no CSR group"
     return f"choose with component= one of {', '.join(paths)}"
 
 
-def _matrices(group: Any) -> Iterator[Any]:
+def _list_matrices(group: Any) -> Iterator[Any]:
     """All nodes below a group that could be meant."""
     for _, node in sorted(group.members()):
-        kind = _kind(node)
+        kind = _find_kind(node)
         if kind == "group":
-            yield from _matrices(node)
+            yield from _list_matrices(node)
         elif kind != "array" or len(node.shape) == 2:
             yield node
 
@@ -139,13 +139,13 @@ def _matrices(group: Any) -> Iterator[Any]:
 def find_index(group: Any, axis: str) -> Any | None:
     """The array with the names of rows ("obs") or columns ("var") of an AnnData store, if it has them."""
     frame = group.get(axis)
-    if frame is None or _kind(frame) == "array" or frame.attrs.get(MADE_UP):
+    if frame is None or _find_kind(frame) == "array" or frame.attrs.get(MADE_UP):
         return None
     column = frame.get(frame.attrs.get("_index", "_index"))
-    return None if column is None or _kind(column) != "array" else column
+    return None if column is None or _find_kind(column) != "array" else column
 
 
-def csr_shape(group: Any, name: str) -> tuple[int, int]:
+def read_csr_shape(group: Any, name: str) -> tuple[int, int]:
     """Shape of a CSR group that has all its parts."""
     lacking = [part for part in ("data", "indices", "indptr") if not hasattr(group.get(part), "ndim")]
     shape = group.attrs.get("shape")

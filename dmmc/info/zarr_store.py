@@ -1,0 +1,135 @@
+"""What a zarr store says of its matrix, and what is wrong with it, by its metadata and the names of its chunks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmmc.data.readers.numbers import memory_dtype
+from dmmc.data.readers.zarr_arrays import describe_missing_chunks
+from dmmc.data.readers.zarr_nodes import find_index, find_matrix, read_csr_shape
+from dmmc.errors import InputError
+from dmmc.info.check_numbers import find_zarr_problems
+
+SMALL_CHUNK = 2**16
+"""Bytes below which a chunk costs more to find than to read."""
+
+
+def describe_zarr(found: dict[str, Any], root: Any, store: str, component: str | None, check: bool) -> None:
+    problems = found["problems"]
+    found["zarr_format"] = root.metadata.zarr_format
+    if hasattr(root, "shape"):
+        found["kind"] = "zarr array"
+        _describe_array(found, root)
+    try:
+        matrix = find_matrix(root, store, component)
+    except InputError as error:
+        problems.append(str(error))
+        return
+    if matrix.frame is None:
+        found["kind"] = "zarr CSR group" if matrix.is_sparse else "zarr array"
+    else:
+        found["kind"] = f"AnnData store, X {'CSR' if matrix.is_sparse else 'dense'}"
+    found["name"] = matrix.name
+    found["image_shape"] = _read_image_shape(matrix.node, problems, matrix.name)
+    indices = {axis: None if matrix.frame is None else find_index(matrix.frame, axis) for axis in ("var", "obs")}
+    found["feature_names"], found["row_ids"] = (index is not None for index in indices.values())
+    if matrix.is_sparse:
+        try:
+            shape = read_csr_shape(matrix.node, matrix.name)
+        except InputError as error:
+            problems.append(str(error))
+            return
+        _describe_array(found, matrix.node["data"])
+        found.update(shape=list(shape), sparse=True, nnz=int(math.prod(matrix.node["data"].shape)))
+        problems += _find_csr_problems(matrix.node, matrix.name, shape)
+    else:
+        _describe_array(found, matrix.node)
+        problems += _find_array_problems(matrix.node, matrix.name) + _find_chunk_problems(matrix.node, matrix.name)
+    for axis, index in indices.items():
+        if index is not None:
+            problems += _find_index_problems(index, f"{store}/{index.path}", found["shape"][axis == "var"])
+    if check and has_real_numbers(found):
+        names = None if indices["var"] is None else tuple(str(name) for name in indices["var"][:])
+        problems += find_zarr_problems(matrix.node, tuple(found["shape"]), matrix.name, names)
+
+
+def has_real_numbers(found: dict[str, Any]) -> bool:
+    """Whether the dtype that was found is one of real numbers."""
+    try:
+        memory_dtype(np.dtype(found["dtype"]), found["name"])
+    except (InputError, TypeError):
+        return False
+    return True
+
+
+def _describe_array(found: dict[str, Any], array: Any) -> None:
+    sizes = array.shards or array.chunks
+    found.update(
+        shape=list(array.shape),
+        dtype=str(array.dtype),
+        chunks=list(array.chunks),
+        shards=None if array.shards is None else list(array.shards),
+        n_chunks=math.prod(math.ceil(length / size) for length, size in zip(array.shape, sizes, strict=True)),
+        sparse=False,
+    )
+
+
+def _read_image_shape(node: Any, problems: list[str], name: str) -> list[int] | None:
+    shape = node.attrs.get("image_shape")
+    if shape is None:
+        return None
+    width = node.attrs.get("shape", [0, 0])[1] if not hasattr(node, "shape") else node.shape[1]
+    if not isinstance(shape, list) or not all(isinstance(n, int) for n in shape) or math.prod(shape) != width:
+        problems.append(f"{name}: the attribute image_shape is {shape!r}, which does not fit {width} features.")
+        return None
+    return shape
+
+
+def _find_array_problems(array: Any, name: str) -> list[str]:
+    problems = []
+    try:
+        memory_dtype(array.dtype, name)
+    except InputError as error:
+        problems.append(str(error))
+    chunk_bytes = math.prod(array.shards or array.chunks) * array.dtype.itemsize
+    total = math.prod(array.shape) * array.dtype.itemsize
+    if chunk_bytes < SMALL_CHUNK and total > 1000 * chunk_bytes:
+        problems.append(
+            f"{name}: {math.ceil(total / chunk_bytes)} chunks of {chunk_bytes} bytes are slow to read: write it again "
+            "in chunks of 4 to 16 MB."
+        )
+    return problems
+
+
+def _find_chunk_problems(array: Any, name: str, indptr: NDArray[np.int64] | None = None) -> list[str]:
+    sentence = describe_missing_chunks(array, name, indptr)
+    return [] if sentence is None else [sentence]
+
+
+def _find_csr_problems(group: Any, name: str, shape: tuple[int, int]) -> list[str]:
+    problems: list[str] = []
+    data, indices, indptr = group["data"], group["indices"], group["indptr"]
+    if indptr.shape != (shape[0] + 1,):
+        problems.append(f"{name}: indptr of shape {indptr.shape} does not fit {shape[0]} rows.")
+    if data.shape != indices.shape or data.ndim != 1:
+        problems.append(f"{name}: data of shape {data.shape} and indices of shape {indices.shape} do not fit together.")
+    if indices.dtype.kind not in "iu":
+        problems.append(f"{name}: indices of dtype {indices.dtype} cannot be column numbers.")
+    lost = _find_chunk_problems(indptr, f"{name}/indptr")
+    for part, array in (("data", data), ("indices", indices)):
+        if _find_chunk_problems(array, f"{name}/{part}"):
+            # only now are the beginnings of rows worth reading: to name the rows
+            starts = None if lost or problems else np.asarray(indptr[:]).astype(np.int64)
+            lost += _find_chunk_problems(array, f"{name}/{part}", starts)
+    return problems + lost + _find_array_problems(data, f"{name}/data")
+
+
+def _find_index_problems(index: Any, name: str, length: int) -> list[str]:
+    problems = _find_chunk_problems(index, name)
+    if index.shape != (length,):
+        problems.append(f"{name} holds {math.prod(index.shape)} names for {length} of them.")
+    return problems
