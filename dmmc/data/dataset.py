@@ -155,9 +155,8 @@ class Dataset(Matrix):
         """
         wanted = self._check_rows(rows)
         holder = find_blocks(self.bounds, wanted)
-        return join_rows(
-            self, holder, {int(b): pick_rows(self.blocks[b], wanted[holder == b]) for b in np.unique(holder)}
-        )
+        parts = {int(b): pick_rows(self.blocks[b], wanted[holder == b]) for b in np.unique(holder)}
+        return join_rows(self, holder, parts)
 
 
 class Reader(Protocol):

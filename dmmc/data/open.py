@@ -116,7 +116,7 @@ def open_dataset(source: object, component: str | None = None, n_jobs: int | Non
 def open_rows(
     source: Any, component: str | None, n_jobs: int | None, compute: Callable[[Sequence[Any]], list[Any]]
 ) -> Rows:
-    """Open a matrix for a cluster: it stays in its store or in Dask's graph where possible, else it is read into memory.
+    """Open a matrix for a cluster: it stays in its store or in Dask's graph if it can, else it is read into memory.
 
     Parameters
     ----------

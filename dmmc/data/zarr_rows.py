@@ -21,7 +21,7 @@ from dmmc.data.readers.zarr_arrays import (
     find_absent_chunk,
     read_all,
     read_csr,
-    read_index,
+    read_names,
     unreadable_chunk,
 )
 from dmmc.data.readers.zarr_nodes import MatrixNode, find_matrix, open_store, read_csr_shape
@@ -48,14 +48,16 @@ def open_stored(source: Any, component: str | None = None) -> Stored | None:
     if isinstance(source, str | os.PathLike):
         path = os.path.abspath(os.fspath(source)) if "://" not in os.fspath(source) else os.fspath(source)
         with open_store(path) as node:
-            found = find_matrix(node, Path(path).name, component)
-            return _describe(found, Location(path, found.node.path))
+            store = Path(path).name
+            found = find_matrix(node, store, component)
+            return _describe(found, Location(path, found.node.path), store)
     if not (comes_from(source, "zarr") and hasattr(source, "store_path")):
         return None
     if type(source.store_path.store).__name__ in ("MemoryStore", "ManagedMemoryStore"):
         return None
-    found = find_matrix(source, str(source.store_path.store), component)
-    return _describe(found, Location(None, "", found.node))
+    store = str(source.store_path.store)
+    found = find_matrix(source, store, component)
+    return _describe(found, Location(None, "", found.node), store)
 
 
 @dataclass(frozen=True)
@@ -79,14 +81,10 @@ class Location:
             return root[self.inner] if self.inner else root
 
 
-def _describe(found: MatrixNode, location: Location) -> Stored:
+def _describe(found: MatrixNode, location: Location, store: str) -> Stored:
     """A matrix as its metadata describe it, after a check that all its chunks are there."""
     node, name = found.node, found.name
-    names, row_ids = None, None
-    if found.frame is not None:
-        columns = read_index(found.frame, "var", name)
-        names = None if columns is None else tuple(columns.tolist())
-        row_ids = read_index(found.frame, "obs", name)
+    feature_names, row_ids = read_names(found.frame, store)
     if found.is_sparse:
         n_rows, n_features = read_csr_shape(node, name)
         indptr = check_indptr(read_all(node["indptr"], f"{name}/indptr", None), n_rows, name)
@@ -112,13 +110,13 @@ def _describe(found: MatrixNode, location: Location) -> Stored:
         bounds,
         nnz,
         reader,
-        feature_names=names,
+        feature_names=feature_names,
         row_ids=row_ids,
     )
 
 
 class ForwardReader:
-    """Reads a zarr array from front to back; the rest of a chunk is kept for the next read, so no chunk is decoded twice.
+    """Reads a zarr array from front to back; keeps the rest of a chunk for the next read, so no chunk is decoded twice.
 
     Parameters
     ----------

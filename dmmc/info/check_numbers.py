@@ -68,9 +68,8 @@ class NumberCheck:
         for what, (row, column) in self.first.items():
             count = self.counts[what]
             also = f" and {count - 1} more" if count > 1 else ""
-            sentences.append(
-                f"{name} contains {what} at row {row}, {_name_feature(column, names)}{also}: impute or drop such rows first."
-            )
+            where = f"row {row}, {_name_feature(column, names)}"
+            sentences.append(f"{name} contains {what} at {where}{also}: impute or drop such rows first.")
         # a feature that some rows leave out has zeros there
         some_left_out = self.stored < self.rows_seen
         low = np.where(some_left_out, np.fmin(self.low, 0), self.low)

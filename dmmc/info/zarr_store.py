@@ -19,6 +19,7 @@ SMALL_CHUNK = 2**16
 
 
 def describe_zarr(found: dict[str, Any], root: Any, store: str, component: str | None, check: bool) -> None:
+    """Write what a zarr array or group says of its matrix into `found`, the dict that `info` gives."""
     problems = found["problems"]
     found["zarr_format"] = root.metadata.zarr_format
     if hasattr(root, "shape"):

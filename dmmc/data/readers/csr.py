@@ -16,7 +16,7 @@ COLUMNS_OF_INT32 = 2**31 - 1
 
 
 def to_csr(matrix: Any, name: str) -> Csr:
-    """Convert a sparse matrix of scipy or `sparse` to rows with sorted columns; a CSR matrix that has them is not copied."""
+    """Convert a sparse matrix of scipy or `sparse` to rows with sorted columns; no copy where it has them already."""
     check_shape(matrix.shape, name)
     dtype = memory_dtype(matrix.dtype, name)
     if matrix.dtype != dtype and matrix.dtype.kind != "b":
@@ -71,7 +71,7 @@ def check_lengths(csr: Csr, name: str) -> Csr:
 def narrow_columns(
     indices: NDArray[Any], n_features: int, indptr: NDArray[np.int64], offset: int, name: str
 ) -> NDArray[Any]:
-    """Check column numbers and give them as uint32 where int32 can hold them all; the first is value number `offset`."""
+    """Check column numbers; give them as uint32 if int32 can hold them all. The first is that of value `offset`."""
     if indices.dtype.kind not in "iu":
         raise InputError(f"{name}: indices of dtype {indices.dtype} cannot be column numbers, integers are wanted.")
     # seen as unsigned, a negative number is too large as well
@@ -84,7 +84,7 @@ def narrow_columns(
 
 
 def sort_rows(csr: Csr) -> Csr:
-    """Sort the columns of each row and add up those that are there twice; the same arrays where there is nothing to do."""
+    """Sort the columns of each row and add up values of the same column; no copy where there is nothing to do."""
     # in bands, as scipy would copy the columns of a matrix of more than 2**31 values
     bounds = csr_bounds(csr.indptr, csr.data.itemsize).tolist()
     bands = [csr.cut(a, b).to_scipy() for a, b in pairwise(bounds)]

@@ -33,17 +33,19 @@ def load_path(path: str, component: str | None, n_jobs: int | None) -> LoadedMat
 def load_zarr(node: Any, store: str, component: str | None, n_jobs: int | None) -> LoadedMatrix:
     """Read a zarr array, a group of CSR arrays, or the one matrix that a group holds."""
     found = find_matrix(node, store, component)
-    names, row_ids = None, None
-    if found.frame is not None:
-        columns = read_index(found.frame, "var", store)
-        names = None if columns is None else tuple(columns.tolist())
-        row_ids = read_index(found.frame, "obs", store)
     read = read_csr if found.is_sparse else read_all
-    return LoadedMatrix(found.name, read(found.node, found.name, n_jobs), names, row_ids)
+    return LoadedMatrix(found.name, read(found.node, found.name, n_jobs), *read_names(found.frame, store))
 
 
-def read_index(group: Any, axis: str, store: str) -> NDArray[Any] | None:
-    """Read the names of rows or columns in an AnnData store."""
+def read_names(frame: Any | None, store: str) -> tuple[tuple[str, ...] | None, NDArray[Any] | None]:
+    """Read the names of columns and rows from an AnnData group; None where there are none."""
+    if frame is None:
+        return None, None
+    columns = _read_index(frame, "var", store)
+    return None if columns is None else tuple(columns.tolist()), _read_index(frame, "obs", store)
+
+
+def _read_index(group: Any, axis: str, store: str) -> NDArray[Any] | None:
     column = find_index(group, axis)
     if column is None:
         return None
