@@ -259,8 +259,7 @@ def test_work_that_raises_once_is_done_again_and_nothing_else_is(steady: Grid, t
     with engine_on(steady, X) as engine:
         got = engine.run(fault_work.raises, (str(tmp_path), 1))
         n_blocks = len(engine.dataset.blocks)
-        home = engine._homes.of(2)
-        shared = engine._homes.blocks(home)
+        shared = engine._placement.blocks_of(engine._placement.worker_of(2))
     assert got.tobytes() == by_threads(X)
     assert fault_work.runs(tmp_path, "block2") == 2
     for index in range(n_blocks):
