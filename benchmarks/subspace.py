@@ -251,7 +251,6 @@ def latent(X: Any) -> Any:
 CHILD = """
 import sys, warnings
 import dmmc, numpy, scipy.sparse, sklearn.cluster
-from dmmc import datasets
 warnings.simplefilter("ignore")
 sys.path.insert(0, sys.argv[1])
 from _report import status

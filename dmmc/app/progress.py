@@ -72,7 +72,7 @@ def _line(event: dict[str, Any]) -> str:
     if "iteration" in event:
         parts += [
             f"pass {event['iteration']}",
-            f"objective {event['objective']:.5g}",
+            f"objective {event.get('best', event['objective']):.5g}",
             *([f"gap {event['gap']:.2g}"] if "gap" in event else []),
             f"{_short(event['rows_per_second'])} rows/s",
             f"< {_time(event['at_most'])} left",

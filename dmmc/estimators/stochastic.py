@@ -282,7 +282,8 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
         self.coef_, self.intercept_ = planes.W, planes.b + planes.price
         self.stream_ = joint
         self.objective_, self.n_iter_ = run.best.value, self.n_iter_ + 1
-        line = {"iteration": self.n_iter_, "objective": run.best.value, "moved": run.moved}
+        value = run.best.value
+        line = {"iteration": self.n_iter_, "objective": value, "best": value, "moved": run.moved}
         self.history_ = [*self.history_, line]
         scores = np.concatenate(list(self._score_blocks(engine.dataset, None)))
         self.labels_ = (scores[:, 0] >= 0).astype(np.int32)

@@ -121,7 +121,8 @@ class _Reader:
             return self._decode_array(*said)
         if kind == "named":
             found, members = self._types[said[0]], self._decode_members(said[1])
-            if tuple(members) != found._fields:
+            absent = found._fields[len(members) :]  # an earlier version did not have the last ones
+            if tuple(members) != found._fields[: len(members)] or not found._field_defaults.keys() >= set(absent):
                 raise ValueError(f"fields of {said[0]}")
             return found(**members)
         raise ValueError(kind)

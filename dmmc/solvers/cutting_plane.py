@@ -113,10 +113,12 @@ class CuttingPlane:
         return all(run.ended for run in state.runs)
 
     def report(self, state: State) -> dict[str, Any]:
-        """The best run's objective, and the gap of the convex problem it is in."""
+        """Of the best run: the objective at this pass's point and the lowest so far, and its convex problem's gap."""
         run = min(state.runs, key=lambda run: run.seen)
         return {
-            "objective": min(run.seen, self.problem.nothing),
+            "objective": run.objective if np.isfinite(run.objective) else run.seen,
+            "best": min(run.seen, self.problem.nothing),
+            "round": run.rounds,
             "gap": run.gap,
             "planes": run.planes.size,
             "flips": run.flips,
@@ -198,8 +200,8 @@ class CuttingPlane:
                 slopes = p.geometry.centred(moved.weighted, moved.tilt).reshape(m, -1)
                 planes = planes.shifted(moved.intercept / total, slopes, moved.tilt.reshape(m, K) / total)
             run = run._replace(labelling=self._labels_at(run.at))
-        run = run._replace(planes=planes, counts=answer.at.counts / total, flips=answer.flips)
-        return run, value
+        run = run._replace(planes=planes, counts=answer.at.counts / total, flips=answer.flips, objective=value)
+        return run._replace(rounds=run.rounds + run.relabel), value
 
     def _alive(self, run: Run) -> bool:
         """Whether every cluster has rows, and each of three or more a fair number of them."""

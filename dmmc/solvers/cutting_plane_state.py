@@ -108,7 +108,7 @@ class Run(NamedTuple):
     relabel: bool = False
     """Whether the next pass takes labels again."""
     seen: float = np.inf
-    """What the history shows: the lowest J seen; before labels are first taken again, J_y of the labels at hand."""
+    """The history's `best`: the lowest J seen; before labels are first taken again, J_y of the labels at hand."""
     opened: float = np.inf
     """Outside: J where this round's labels were taken. Inside: the master's value before the last labels."""
     bound: float = -np.inf
@@ -125,6 +125,10 @@ class Run(NamedTuple):
     reseeded: int = 0
     ended: str = ""
     """"", "converged", "stalled" (the gap no longer narrows) or "count bound" (a cluster fell to its guard)."""
+    objective: float = np.inf
+    """J_y at the point of the last pass."""
+    rounds: int = 0
+    """How often labels were taken (CCCP)."""
 
     @property
     def gap(self) -> float:

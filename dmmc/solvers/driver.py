@@ -24,7 +24,7 @@ class Solver(Protocol[State]):
         ...
 
     def report(self, state: State) -> Line:
-        """One line of the history: objective, gap, ..."""
+        """One line of the history: `objective` at this step's point, `best` so far, and what else there is to say."""
         ...
 
 

@@ -151,11 +151,13 @@ class Stochastic:
         return all(run.ended for run in state.runs)
 
     def report(self, state: State) -> dict[str, Any]:
-        """The best run's objective, how far its last epoch went, and how many runs are at work."""
+        """Of the best run: the last average's objective, the lowest one, and how far the last epoch went."""
         run = min(state.runs, key=lambda run: min(run.best.value, run.value))
-        value = min(run.best.value, run.value)
+        p, best = self.problem, min(run.best.value, run.value)
         return {
-            "objective": value if np.isfinite(value) else self.problem.C,
+            "objective": run.value if np.isfinite(run.value) else p.C,
+            "best": best if np.isfinite(best) else p.C,
+            **({"round": max(0, run.epoch - p.fitting) // CONVEX_EPOCHS} if p.cccp else {}),
             "moved": run.moved,
             "runs": sum(not run.ended for run in state.runs),
         }

@@ -214,7 +214,7 @@ class Growth:
     def _with_leaf(self, state: Grown, leaf: Leaf) -> Grown:
         """The leaf at work is known."""
         leaves = (*state.leaves[: state.at], leaf, *state.leaves[state.at + 1 :])
-        line = state.line or {"objective": leaf.objective}
+        line = state.line or {"objective": leaf.objective, "best": leaf.objective}
         return state._replace(leaves=leaves, inner=None, line=line)
 
     def _enter(self, state: Grown) -> Search | None:

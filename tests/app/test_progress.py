@@ -15,7 +15,8 @@ from dmmc.app.progress import Progress
 PASS = {
     "phase": "search",
     "iteration": 12,
-    "objective": 44.213315,
+    "objective": 51.3,
+    "best": 44.213315,
     "gap": 0.80394,
     "rows_per_second": 1_234_567.0,
     "at_most": 42.4,
@@ -54,7 +55,7 @@ def test_a_line_fits_into_80_columns(size: float) -> None:
     stream = Terminal()
     with Progress(stream=stream) as tell:
         at_most = min(size, 3e7)
-        tell({**PASS, "iteration": 99_999, "objective": size * 1.2345678, "gap": size, "at_most": at_most})
+        tell({**PASS, "iteration": 99_999, "best": size * 1.2345678, "gap": size, "at_most": at_most})
     line = shown(stream)[0]
     assert len(line) < 80
     assert line.endswith("left")

@@ -334,19 +334,24 @@ def test_a_fitted_model_can_be_pickled() -> None:
 
 
 @pytest.mark.parametrize(("k", "order"), [(2, "inside"), (2, "outside"), (4, "outside")])
-def test_the_history_has_a_line_a_pass_and_its_objective_never_rises(k: int, order: str) -> None:
+def test_the_history_has_a_line_a_pass_and_the_best_objective_never_rises(k: int, order: str) -> None:
     live: list[dict[str, Any]] = []
     model = CuttingPlaneMMC(k, order=order, random_state=0, callbacks=live.append).fit(blobs(k=4))
     assert live == model.history_
     assert len(model.history_) == model.n_iter_ > 3
     assert [line["iteration"] for line in live] == list(range(1, len(live) + 1))
     for line in live:
-        assert {"objective", "gap", "planes", "flips", "seconds"} <= set(line)
-        assert np.isfinite([line["objective"], line["gap"]]).all()
+        assert {"objective", "best", "round", "gap", "planes", "flips", "seconds"} <= set(line)
+        assert np.isfinite([line["objective"], line["best"], line["gap"]]).all()
         assert line["gap"] >= 0
+    best = [line["best"] for line in live]
+    assert best == sorted(best, reverse=True)
+    assert best[-1] == pytest.approx(model.objective_)
     objectives = [line["objective"] for line in live]
-    assert objectives == sorted(objectives, reverse=True)
-    assert objectives[-1] == pytest.approx(model.objective_)
+    assert objectives != sorted(objectives, reverse=True), "those of single passes do rise"
+    rounds = [line["round"] for line in live]
+    assert set(np.diff(rounds)) <= {0, 1}, "a round is a pass that takes labels again"
+    assert rounds[-1] > 0
     seconds = [line["seconds"] for line in live]
     assert seconds == sorted(seconds)
     assert model.gap_ == live[-1]["gap"] <= model.choices_["C"] * model.epsilon

@@ -119,8 +119,8 @@ def test_the_history_has_a_line_for_each_pass(fitted: Path) -> None:
     lines = [json.loads(line) for line in (fitted / "history.jsonl").read_text().splitlines()]
     run = json.loads((fitted / "run.json").read_text())
     assert [line["iteration"] for line in lines] == list(range(1, run["passes"] + 1))
-    assert {"objective", "gap", "planes", "flips", "seconds"} <= set(lines[0])
-    assert lines[-1]["objective"] == run["objective"]
+    assert {"objective", "best", "round", "gap", "planes", "flips", "seconds"} <= set(lines[0])
+    assert lines[-1]["best"] == run["objective"]
 
 
 def test_the_history_can_be_followed_while_it_is_written(

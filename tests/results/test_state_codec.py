@@ -170,6 +170,19 @@ def test_anything_else_is_refused_in_a_sentence(tree: Any) -> None:
             state_codec.decode(wrapped, DATA, (Leaf, Tree), "x.json")
 
 
+class Longer(NamedTuple):
+    a: Any
+    b: Any = 7
+
+
+def test_last_members_that_an_earlier_version_did_not_have_get_their_defaults() -> None:
+    tree = {"named": ["Longer", [["a", 1]]]}
+    assert state_codec.decode(tree, DATA, (Longer,), "x.json") == Longer(1, 7)
+    for members in ([["b", 1]], []):
+        with pytest.raises(InputError, match=r"^x\.json is damaged"):
+            state_codec.decode({"named": ["Longer", members]}, DATA, (Longer,), "x.json")
+
+
 def test_a_value_of_endless_depth_is_refused() -> None:
     with pytest.raises(InputError, match="damaged"):
         state_codec.decode(nested(100_000), DATA, (), "x.json")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dmmc.data.dataset import cut_finer
 from dmmc.data.open import open_dataset
 from dmmc.engine import Local
+from dmmc.kernels import label_climb
 from dmmc.kernels.label_flips import flip_among
 from dmmc.model.passes import Drawn, Given
 from dmmc.solvers import sign_sums
@@ -186,7 +187,7 @@ def test_a_climb_balances_signs_as_a_sort_does(kind: str) -> None:
         f = rng.normal(rng.normal(), 1.0, 101) if kind == "plain" else rng.integers(-2, 4, 101).astype(float)
         for sign in (1.0, -1.0):
             y = np.empty(101, np.int8)
-            sign_sums.kernels._balance_signs(sign * f, np.ones(101), 3.0, y)
+            label_climb._balance_signs(sign * f, np.ones(101), 3.0, y)
             assert (y == by_sorting(sign * f, np.ones(101), 3.0)).all()
 
 
