@@ -78,13 +78,17 @@ class MatrixMarket(Reader):
             raise too_large
         try:
             matrix = mmread(CheckedLines(self.open_bytes(), self.sparse, self._field), spmatrix=False)
-            return matrix.tocsr() if self.sparse else matrix
+            if self.sparse:
+                return matrix.tocsr()
         except MemoryError as error:
             raise too_large from error
         except (ValueError, OverflowError) as error:
             if isinstance(error, InputError):
                 raise
             raise self._refuse(error) from error
+        if self._symmetry == "skew-symmetric" and matrix.diagonal().any():  # which scipy lets pass
+            raise InputError(f"{self.name} is skew-symmetric but holds more numbers than those below the diagonal.")
+        return matrix
 
     def _refuse(self, error: Exception) -> InputError:
         said = first_line(error)
