@@ -4,6 +4,6 @@
 - `graph`: the graph of nearest neighbours, its spectrum, and smoothing along it
 - `maps`: maps of rows, old and new: `Projection`, and `Manifold` through the nearest fitted rows
 - `nystroem`: kernels by landmarks
-- `merge`: groups of rows joined along the graph until k are left
+- `graph_merge`: groups of rows joined along the graph until k are left
 - `build`: from a name such as "spectral" to the map
 """

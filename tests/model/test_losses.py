@@ -126,7 +126,7 @@ class Jump:
     [
         (
             "square",
-            "loss is 'square'; choose one of 'hinge', 'ramp', 'compact', 'robust-compact', or pass a loss object",
+            f"loss is 'square'; choose one of {', '.join(map(repr, LOSSES))}, or pass a loss object",
         ),
         (3, "loss is 3; choose one of 'hinge'"),
         (Capped, r"loss is the class Capped; an instance is wanted, such as Capped\(\)"),
