@@ -19,6 +19,14 @@ import zarr
 
 import dmmc
 
+CONFTEST = """
+from pathlib import Path
+import pytest
+
+@pytest.fixture
+def repo():
+    return Path(__file__).parent
+"""
 INTERRUPTED = """
 import dmmc
 
@@ -69,13 +77,15 @@ class Copy:
         shutil.copytree(repo / "dmmc", folder / "dmmc")  # compiled kernels included
         shutil.copy(repo / "pyproject.toml", folder)
         self.changed = [put(folder, where, code) for where, code in blocks_of(page, section)]
-        self.commands = re.findall(r"```sh\n(dmmc fit .*)\n```", page.split(f"\n## {section}\n")[1].split("\n## ")[0])
+        (folder / "docs").mkdir()
+        text = page.split(f"\n## {section}\n")[1].split("\n## ")[0]
+        self.commands = "\n".join(re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)).splitlines()
         X, y = data_sets.load("digits")
         chosen = np.isin(y, (3, 8))
         self.truth = y[chosen]
         zarr.save(str(folder / "digits.zarr"), X[chosen])
 
-    def run(self, *arguments: str) -> None:
+    def run(self, *arguments: str) -> str:
         done = subprocess.run(
             [sys.executable, *arguments],
             cwd=self.folder,
@@ -84,13 +94,24 @@ class Copy:
             text=True,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
-    def run_its_command(self) -> dict[str, Any]:
-        """What `dmmc fit ...` of the page wrote to run.json."""
-        (command,) = self.commands
-        self.run("-m", *command.split(), "--quiet")
+    def run_its_commands(self) -> dict[str, Any]:
+        """Run what the page says to type; gives what `dmmc fit` wrote to run.json."""
+        make_page, fit = self.commands
+        module, page = make_page.removeprefix("python -m ").split(" > ")
+        (self.folder / page).write_text(self.run("-m", module), encoding="utf-8")
+        self.run("-m", *fit.split(), "--quiet")
         found: dict[str, Any] = json.loads((self.folder / "result" / "run.json").read_text(encoding="utf-8"))
         return found
+
+    def run_tests(self, checkout: Path, *names: str) -> None:
+        """Run some tests of the repository on the copy; those of the command line have been run above."""
+        for name in names:
+            shutil.copy(checkout / "tests" / name, self.folder)
+        (self.folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
+        files = [Path(name).name for name in names]
+        self.run("-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", "-k", "not terminal", *files)
 
     def accuracy(self, result: str) -> float:
         labels = zarr.open(str(self.folder / result / "labels.zarr"))[:]
@@ -111,17 +132,17 @@ def checkout(repo: Path) -> Path:
 def test_the_recipe_of_a_loss_clusters_digits_and_passes_the_tests_of_losses(checkout: Path, tmp_path: Path) -> None:
     copy = Copy(checkout, tmp_path, "A new loss")
     copy.check_style()
-    assert copy.run_its_command()["parameters"]["loss"] == "soft-hinge"
+    assert copy.run_its_commands()["parameters"]["loss"] == "soft-hinge"
     assert copy.accuracy("result") > 0.9
-    shutil.copy(checkout / "tests" / "model" / "test_losses.py", tmp_path)
-    copy.run("-m", "pytest", "-q", "-x", "-n0", "--noconftest", "-p", "no:cacheprovider", "test_losses.py")
+    copy.run_tests(checkout, "model/test_losses.py", "app/test_parameter_tables.py")
 
 
 def test_the_recipe_of_a_solver_clusters_digits_and_goes_on_after_an_interrupt(checkout: Path, tmp_path: Path) -> None:
     copy = Copy(checkout, tmp_path, "A new solver")
     copy.check_style()
-    assert copy.run_its_command()["choices"]["method"] == "subgradient"
+    assert copy.run_its_commands()["choices"]["method"] == "subgradient"
     assert copy.accuracy("result") > 0.9
+    copy.run_tests(checkout, "app/test_parameter_tables.py")
     copy.run("-c", INTERRUPTED)
     straight, resumed = (zarr.open(str(tmp_path / name / "labels.zarr"))[:] for name in ("result", "again"))
     np.testing.assert_array_equal(straight, resumed)
