@@ -124,6 +124,24 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
 
 
 @pytest.fixture(scope="session")
+def clients(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], Any]]:
+    """``clients(2)``: a Dask client of a cluster with so many workers, which all tests share and none may harm."""
+    from grids import Grid
+
+    made: dict[int, Grid] = {}
+
+    def client(workers: int) -> Any:
+        if workers not in made:
+            made[workers] = Grid(tmp_path_factory.mktemp("workers"), forks)
+            made[workers].add(workers)
+        return made[workers].client
+
+    yield client
+    for grid in made.values():
+        grid.close()
+
+
+@pytest.fixture(scope="session")
 def cli(forks: ForkServer) -> Callable[..., Done]:
     """``cli("fit", store, "-k", 3, ...) -> Done``: `dmmc` in a process of its own, to its end."""
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from forks import ForkServer
+from grids import Grid
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, random_array
 
@@ -15,23 +17,17 @@ import dmmc
 from dmmc.data import blocks
 from dmmc.data.open import open_dataset
 
-distributed = pytest.importorskip("distributed")
 Array = NDArray[Any]
-
-pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def client(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Three workers, one of them with two threads."""
-    folder = str(tmp_path_factory.mktemp("workers"))
-    common = {"host": "127.0.0.1", "local_directory": folder, "dashboard_address": None, "memory_limit": 0}
-    spec = {i: {"cls": distributed.Nanny, "options": {"nthreads": 2 if i == 0 else 1, **common}} for i in range(3)}
-    scheduler = {"cls": distributed.Scheduler, "options": {"dashboard_address": None, "host": "127.0.0.1"}}
-    cluster = distributed.SpecCluster(workers=spec, scheduler=scheduler, silence_logs=50)
-    with cluster, distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(3, timeout=60)
-        yield client
+    grid = Grid(tmp_path_factory.mktemp("workers"), forks)
+    grid.add(2)
+    grid.add(1, threads=2)
+    yield grid.client
+    grid.close()
 
 
 @pytest.fixture(autouse=True)

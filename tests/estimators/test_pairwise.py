@@ -355,8 +355,9 @@ def bits(run: Any) -> tuple[bytes, bytes, list[float]]:
     return run.model.coef_.tobytes(), run.model.intercept_.tobytes(), [line["objective"] for line in run.history]
 
 
-@pytest.mark.timeout(120)
-def test_threads_and_workers_give_the_same_bits(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_and_workers_give_the_same_bits(
+    load: Load, clients: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(blocks, "ONE_BLOCK", 16 * 1024)
     monkeypatch.setattr(blocks, "FOUR_BLOCKS", 32 * 1024)
     X, y = load("digits")
@@ -367,7 +368,7 @@ def test_threads_and_workers_give_the_same_bits(load: Load, monkeypatch: pytest.
     assert whole.choices["method"] == "pairwise"
     assert bits(dmmc.fit(X, k, n_jobs=2, **options)) == bits(whole)
     for workers in (1, 2):
-        assert bits(dmmc.fit(X, k, workers=workers, **options)) == bits(whole)
+        assert bits(dmmc.fit(X, k, scheduler=clients(workers), **options)) == bits(whole)
 
 
 def test_another_set_of_links_is_not_resumed(load: Load, tmp_path: Path) -> None:

@@ -305,25 +305,19 @@ def test_the_bits_do_not_depend_on_threads(case: str, small_blocks: None) -> Non
     assert bits(dmmc.fit(X, n_jobs=1, **CASES[case])) == bits(dmmc.fit(X, n_jobs=4, **CASES[case]))
 
 
-@pytest.mark.timeout(120)
-def test_the_bits_are_those_of_one_worker_and_of_two(small_blocks: None, tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
+def test_the_bits_are_those_of_one_worker_and_of_two(
+    small_blocks: None, clients: Callable[[int], Any], tmp_path: Path
+) -> None:
     few = {
         "two clusters": {"max_iter": 4, "init": np.arange(400) % 2},
         "a tree of labels": {"n_clusters": 3, "init": np.arange(400) % 3, "max_iter": 2, "min_size": 0.5},
     }
     asked = {case: {**CASES[case], **params} for case, params in few.items()}
     here = {case: bits(dmmc.fit(rows(), **params)) for case, params in asked.items()}
-    for count in (1, 2):
-        common = {"dashboard_address": None, "local_directory": str(tmp_path)}
-        with (
-            distributed.LocalCluster(count, threads_per_worker=1, **common) as cluster,
-            distributed.Client(cluster, set_as_default=False) as client,
-        ):
-            for case, params in asked.items():
-                assert bits(dmmc.fit(rows(), scheduler=client, **params)) == here[case]
-            if count == 2:
-                _predicted_by_workers(client, tmp_path)
+    for workers in (1, 2):
+        for case, params in asked.items():
+            assert bits(dmmc.fit(rows(), scheduler=clients(workers), **params)) == here[case]
+    _predicted_by_workers(clients(2), tmp_path)
 
 
 def _predicted_by_workers(client: Any, folder: Path) -> None:

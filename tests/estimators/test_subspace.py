@@ -331,12 +331,12 @@ def test_dense_and_sparse_rows_give_the_same_clusters_and_subspace() -> None:
     np.testing.assert_allclose(dense.components_, sparse.components_, atol=1e-6)
 
 
-def test_threads_and_workers_give_the_same_bits() -> None:
+def test_threads_and_workers_give_the_same_bits(clients: Callable[[int], Any]) -> None:
     X = data_sets.load("digits")[0][:500].astype(np.float32)
     one = SubspaceMMC(5, random_state=0, n_jobs=1).fit(X)
     assert bits(SubspaceMMC(5, random_state=0, n_jobs=2).fit(X)) == bits(one)
     for workers in (1, 2):
-        run = dmmc.fit(X, 5, method="smmc", workers=workers)
+        run = dmmc.fit(X, 5, method="smmc", scheduler=clients(workers))
         assert bits(run.model) == bits(one)
 
 

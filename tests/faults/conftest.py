@@ -14,7 +14,8 @@ from dmmc.data import blocks
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # fault_tools and fault_work; workers get the same path
 
-from fault_tools import Command, Grid, family, kill_all
+from fault_tools import Command
+from grids import Grid, family, kill_all
 
 
 @pytest.fixture

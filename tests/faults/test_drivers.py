@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from fault_tools import QUIET, Command, Grid, alive, bits, blobs, family, written
+from fault_tools import Command, bits, blobs, written
+from grids import QUIET, Grid, alive, family
 from waits import until
 
 import dmmc

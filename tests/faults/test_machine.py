@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fault_tools import Grid, bits, blobs
+from fault_tools import bits, blobs
+from grids import Grid
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from fault_tools import HERE, QUIET, bits, blobs, family, kill_all, written
+from fault_tools import HERE, bits, blobs, written
+from grids import QUIET, family, kill_all
 from netns import Network, NotPermittedError
 from waits import until
 

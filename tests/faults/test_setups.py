@@ -8,7 +8,8 @@ from typing import Any
 
 import dask
 import pytest
-from fault_tools import HERE, REPO, Grid, bits, blobs
+from fault_tools import HERE, bits, blobs
+from grids import REPO, Grid
 
 import dmmc
 from dmmc.engine.wait_limits import Limits

@@ -12,7 +12,8 @@ import fault_work
 import numpy as np
 import pytest
 import zarr
-from fault_tools import Grid, bits, blobs
+from fault_tools import bits, blobs
+from grids import Grid
 
 import dmmc
 from dmmc.data.open import open_dataset

@@ -12,7 +12,8 @@ import dask.array as da
 import fault_work
 import numpy as np
 import pytest
-from fault_tools import During, Grid, bits, blobs, limits
+from fault_tools import During, bits, blobs, limits
+from grids import Grid
 from scipy.sparse import csr_array
 from waits import until
 

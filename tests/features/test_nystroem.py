@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -248,13 +249,11 @@ def bits(run: Any) -> tuple[bytes, ...]:
     return run.labels.tobytes(), repr(lines).encode(), *(arrays[name].tobytes() for name in sorted(arrays))
 
 
-@pytest.mark.timeout(120)
-def test_threads_and_workers_give_the_same_bits(small_blocks: None) -> None:
-    pytest.importorskip("distributed")
+def test_threads_and_workers_give_the_same_bits(small_blocks: None, clients: Callable[[int], Any]) -> None:
     wanted = bits(moon_fit(n_jobs=1))
     assert bits(moon_fit(n_jobs=3)) == wanted
     for workers in (1, 2):
-        assert bits(moon_fit(workers=workers)) == wanted
+        assert bits(moon_fit(scheduler=clients(workers))) == wanted
 
 
 @pytest.mark.parametrize("phase", ["landmarks", "start", "search"])
