@@ -5,8 +5,6 @@
 this package is quick: numba, dask, zarr and scikit-learn are imported by the first call that needs them.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING
 

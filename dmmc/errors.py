@@ -1,7 +1,5 @@
 """What dmmc says when it cannot do what was asked, or only almost."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 

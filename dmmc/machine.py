@@ -1,7 +1,5 @@
 """The machine this process runs on: its cores and its memory."""
 
-from __future__ import annotations
-
 import os
 import sys
 from numbers import Integral

@@ -1,7 +1,5 @@
 """The methods by name: which estimator, with which of its parameters fixed. Importing this costs nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple

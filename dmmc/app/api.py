@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dmmc import estimators
 from dmmc.app.fit_listener import FitListener, Progress
 from dmmc.app.run import Run
+from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
 from dmmc.data.open import open_dataset, open_rows
 from dmmc.data.readers.zarr_nodes import find_matrix, open_store
@@ -35,8 +36,6 @@ from dmmc.results.folder import Out
 
 if TYPE_CHECKING:
     from dmmc.engine.dask_client import Cluster
-
-Array = NDArray[Any]
 
 
 def fit(

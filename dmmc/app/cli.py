@@ -1,7 +1,5 @@
 """The command line: a thin shell over `dmmc.fit` and friends. `terminal` says how a command ends."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

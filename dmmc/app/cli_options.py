@@ -1,7 +1,5 @@
 """Options of the command line that take some reading: NAME=VALUE, shapes, where to compute."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Container
 from typing import Any

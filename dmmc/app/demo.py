@@ -1,7 +1,5 @@
 """`dmmc demo`: the whole story on bundled data."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Hears of each phase and each pass of a fit: takes the time, writes the history, tells the user."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from itertools import pairwise

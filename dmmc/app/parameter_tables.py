@@ -1,7 +1,5 @@
 """The table of a method's parameters, for the terminal and for docs/parameters.md."""
 
-from __future__ import annotations
-
 import textwrap
 
 from dmmc import estimators

@@ -1,7 +1,5 @@
 """Progress of a run: a live line on a terminal, JSON lines elsewhere; always on stderr."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """Pairs of rows that are most worth asking a person about."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
@@ -11,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dmmc.app.run import Run
+from dmmc.array_types import Array
 from dmmc.data.open import open_dataset
 from dmmc.errors import ClusteringWarning, InputError
 from dmmc.estimators.checks import check_number, draw_seed
@@ -18,8 +17,6 @@ from dmmc.estimators.fitting import MarginClusterer
 from dmmc.estimators.pairwise import PairwiseMMC
 from dmmc.pairs.closure import checked, parts_of
 from dmmc.pairs.io import Links, read
-
-Array = NDArray[Any]
 
 ANCHORS = 8
 """Rows of each cluster that stand for it."""

@@ -1,7 +1,5 @@
 """A finished fit: its labels, model and history, and how it is saved."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

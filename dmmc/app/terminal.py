@@ -3,8 +3,6 @@
 Exit codes: 0 done; 2 bad usage or bad input; 3 the cluster was lost; 4 the store or disk failed; 130 interrupted.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import signal

@@ -1,7 +1,5 @@
 """Files of any common kind to zarr stores that `dmmc fit` reads: streaming, checksummed, all or nothing."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable

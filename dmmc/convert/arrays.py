@@ -1,7 +1,5 @@
 """Arrays as numpy and MNIST's makers write them: npy, npz and idx files, read piece by piece and never unpickled."""
 
-from __future__ import annotations
-
 import math
 import os
 import struct

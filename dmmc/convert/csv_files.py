@@ -1,7 +1,5 @@
 """csv files: comma, semicolon or tab; with or without a header; with or without row ids. Parsed by pyarrow."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import deque

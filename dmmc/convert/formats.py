@@ -1,7 +1,5 @@
 """Which kind of file it is: by its first bytes where they tell, by its name where it is text."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

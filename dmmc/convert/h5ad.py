@@ -1,7 +1,5 @@
 """h5ad files of AnnData, read with h5py where it is installed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path

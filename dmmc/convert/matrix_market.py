@@ -3,8 +3,6 @@
 The matrix is in memory while it is converted, unlike those of other files: its entries may come in any order.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

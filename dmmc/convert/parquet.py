@@ -1,7 +1,5 @@
 """parquet files, read by pyarrow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path

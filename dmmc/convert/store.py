@@ -3,8 +3,6 @@
 Every chunk is written, also one of zeros, and ends in a checksum: what is lost or damaged later is noticed.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """svmlight files, also called libsvm: ``label column:value column:value ...``, a row a line. Parsed by scikit-learn."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from io import BytesIO

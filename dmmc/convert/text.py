@@ -1,7 +1,5 @@
 """Text files: blocks of whole lines with their numbers, and what is written in a cell."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

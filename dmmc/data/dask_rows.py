@@ -1,22 +1,18 @@
 """Dask arrays on a cluster: each block is a part of the array's graph, computed by the worker that needs it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import Csr, block_bounds, csr_bounds
 from dmmc.data.dataset import Stored
 from dmmc.data.readers.csr import to_csr
 from dmmc.data.readers.dask_arrays import load_dask
 from dmmc.data.readers.numbers import as_numbers, check_shape, is_sparse, memory_dtype, name_rows, to_array
 from dmmc.errors import InputError
-
-Array = NDArray[Any]
 
 
 def describe_dask(array: Any, compute: Callable[[Sequence[Any]], list[Any]]) -> Stored:

@@ -4,8 +4,6 @@ Where blocks are cut depends on the size of the matrix alone, not on the chunks 
 same rows give the same sums, bit for bit, from an array, a file or a cluster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise

@@ -4,8 +4,6 @@ Each reader ends in a C-contiguous array or in `Csr` rows, with at most a few ch
 besides. Libraries that a source may come from are imported only when such a source is met.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from typing import Any

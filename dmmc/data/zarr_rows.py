@@ -1,7 +1,5 @@
 """Matrices that stay in their zarr store: blocks are read by the process that needs them, when it needs them."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

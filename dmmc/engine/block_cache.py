@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
-from dmmc.engine.messages import Array, Message, SentBlock, Span
+from dmmc.engine.messages import Message, SentBlock, Span
 
 IDLE = 600.0
 """Seconds after which the cache of a session that asks for nothing is dropped."""

@@ -4,8 +4,6 @@ Compiled code is kept in files that all processes share. Without a lock, process
 would each compile it and overwrite one another's files.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Connecting to a Dask cluster: a client, an address, a scheduler file, or worker processes of our own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

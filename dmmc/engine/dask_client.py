@@ -4,8 +4,6 @@
 here each of these ends in `ClusterLost` with a sentence that says what to do.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block
 from dmmc.data.dataset import Dataset, Rows, Stored, find_blocks, join_rows, pick_rows
 from dmmc.data.readers.numbers import name_rows
 from dmmc.engine import block_cache, worker_watch
 from dmmc.engine.dask_client import Cluster, Outcome
 from dmmc.engine.interface import Params, Stats
-from dmmc.engine.messages import Array, Message, Reply, SentBlock, Sink, Span
+from dmmc.engine.messages import Message, Reply, SentBlock, Sink, Span
 from dmmc.engine.placement import Placement, check_memory, find_budget
 from dmmc.engine.tasks import Pass, Task, split_by_size
 from dmmc.engine.tree_sum import TreeSum

@@ -1,7 +1,5 @@
 """Worker processes of our own on this machine, reachable from nowhere else."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Iterator

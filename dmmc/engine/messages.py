@@ -1,17 +1,13 @@
 """What travels to a worker and back. All of it can be sent again, to any worker, at any time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from numpy.typing import NDArray
-
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
 from dmmc.data.dataset import Reader
 from dmmc.engine.tree_sum import Node
 
-Array = NDArray[Any]
 Sink = Callable[[int, int, list[Any]], Any]
 """Called with rows start to stop and the results of their blocks in order; its result is sent back instead."""
 

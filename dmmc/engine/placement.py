@@ -1,7 +1,5 @@
 """Which worker keeps which blocks, what it has been sent of them, and how many bytes it can keep."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

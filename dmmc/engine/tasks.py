@@ -1,13 +1,12 @@
 """Tasks: the part of a pass that one worker gets, and what has become of it so far."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dmmc.array_types import Array
 from dmmc.data.readers.numbers import name_rows
-from dmmc.engine.messages import Array, Sink, Span
+from dmmc.engine.messages import Sink, Span
 from dmmc.machine import MIB
 
 LARGEST_SENT = 64 * MIB

@@ -6,8 +6,6 @@ blocks make, wherever they are, and the total has the same bits. (Sums within fi
 70,000 rows of MNIST are four blocks: two workers could not share a group.)
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 Node = tuple[int, int]

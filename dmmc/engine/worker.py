@@ -1,7 +1,5 @@
 """What a worker does with a message: run a pass over its blocks on all its threads, and add up the results."""
 
-from __future__ import annotations
-
 import copy
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -12,12 +10,13 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
 from dmmc.data.readers.numbers import name_rows
 from dmmc.engine.block_cache import BlockCache, use_cache
 from dmmc.engine.compile_lock import compile_alone
 from dmmc.engine.dask_client import find_own_address
-from dmmc.engine.messages import Array, Message, Reply, SentBlock, Span
+from dmmc.engine.messages import Message, Reply, SentBlock, Span
 from dmmc.engine.tree_sum import TreeSum
 from dmmc.errors import InputError
 

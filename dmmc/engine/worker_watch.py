@@ -1,7 +1,5 @@
 """Which workers there are, which of them stand still, and which tasks must be moved to others."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 

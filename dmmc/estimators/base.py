@@ -1,17 +1,15 @@
 """A fitted model: labels predicted by hyperplanes, on threads or by a cluster's workers, and models as plain arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dmmc.array_types import Array
 from dmmc.data.dataset import Dataset, Rows
 from dmmc.data.open import open_dataset
 from dmmc.data.readers.numbers import is_dask_array
@@ -23,8 +21,6 @@ from dmmc.features.maps import Decision, Map
 from dmmc.model import passes
 from dmmc.model.passes import Hyperplanes, Tree
 from dmmc.results.label_arrays import read_labels, write_arrays
-
-Array = NDArray[Any]
 
 
 class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]

@@ -1,7 +1,5 @@
 """Estimators whose method finds two clusters: they find more of them by splitting, as a tree of hyperplanes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar
 

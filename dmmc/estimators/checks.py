@@ -1,18 +1,14 @@
 """Checks of numbers, seeds, weights and given labels: one sentence says what was given and what is wanted."""
 
-from __future__ import annotations
-
 import numbers
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from dmmc.data.dataset import Rows
 from dmmc.errors import InputError
-
-Array = NDArray[Any]
 
 
 def check_number(name: str, value: object, wanted: str, low: float, high: float, *, whole: bool = False) -> None:

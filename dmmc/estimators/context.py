@@ -1,23 +1,19 @@
 """What a fit works with: made once by `fit`, passed down as an argument."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dmmc.array_types import Array
 from dmmc.engine import Engine
 from dmmc.features.maps import Map
 from dmmc.model.geometry import Geometry
 from dmmc.pairs.io import Links
 from dmmc.solvers.driver import Callback, Keeper, drive
-
-Array = NDArray[Any]
 
 
 @contextmanager

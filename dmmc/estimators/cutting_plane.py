@@ -1,13 +1,11 @@
 """Maximum margin clustering by cutting planes, any number of clusters (papers 000 and 001)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.errors import ClusteringWarning, warn
 from dmmc.estimators.context import FitContext
 from dmmc.estimators.fitting import FeaturedClusterer
@@ -20,8 +18,6 @@ from dmmc.solvers import starts
 from dmmc.solvers.count_bounds import violated
 from dmmc.solvers.cutting_plane import CuttingPlane
 from dmmc.solvers.cutting_plane_state import Problem, State
-
-Array = NDArray[Any]
 
 WISH = 0.5
 """A least size from here on is a wish to be kept to; below, it is a guard against collapse."""

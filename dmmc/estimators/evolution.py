@@ -1,15 +1,14 @@
 """Maximum margin clustering with kernels by evolution: EvoMMC and FastEvoMMC (paper 002)."""
 
-from __future__ import annotations
-
 import math
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
 from dmmc.engine import Engine
 from dmmc.errors import ClusteringWarning, InputError, warn
@@ -39,8 +38,6 @@ from dmmc.solvers.evolution import LEADING, Evolution, Problem
 from dmmc.solvers.published_evolution import Published
 from dmmc.solvers.tree import Found, Search
 from dmmc.solvers.whitening import Whitened
-
-Array = NDArray[Any]
 
 FULL = 5000
 """Most rows of a full kernel: its eigenvectors take time as the cube of them."""

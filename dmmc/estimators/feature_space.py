@@ -1,15 +1,13 @@
 """Where a search takes place: over the rows as they are, or over features of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
 from dmmc.data.open import open_dataset
 from dmmc.engine import Engine
@@ -22,8 +20,6 @@ from dmmc.features.nystroem import Kernel, Nystroem
 from dmmc.machine import count_threads
 from dmmc.model.geometry import measure
 from dmmc.solvers import starts
-
-Array = NDArray[Any]
 
 
 class Featured(Protocol):

@@ -1,7 +1,5 @@
 """What all searches share: `fit`, choices that depend on the data, labels of the training rows, warnings."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence
@@ -10,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block
 from dmmc.data.dataset import Rows
 from dmmc.data.open import open_dataset
@@ -32,8 +31,6 @@ from dmmc.model.passes import Hyperplanes, Tree
 from dmmc.pairs.io import Links
 from dmmc.solvers import starts
 from dmmc.solvers.driver import Callback, Keeper
-
-Array = NDArray[Any]
 
 BALANCE = 0.03
 """`balance="auto"`."""

@@ -1,7 +1,5 @@
 """Maximum margin clustering of rows of which some must, and some cannot, be together (paper 003)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Self
 

@@ -4,8 +4,6 @@ An estimator is a dataclass whose fields are made by `parameter`. The constructo
 `dmmc methods --parameters METHOD`, `dmmc fit --help` and docs/parameters.md come from these fields.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import textwrap
 from collections.abc import Callable, Sequence

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import ONE_BLOCK, Block, Csr
 from dmmc.data.dataset import Rows, Stored
 from dmmc.data.open import open_rows
@@ -21,8 +21,6 @@ from dmmc.results.label_arrays import CHUNK_ROWS, create_arrays, open_to_write
 
 if TYPE_CHECKING:
     from dmmc.engine.dask_client import Cluster
-
-Array = NDArray[Any]
 
 
 @contextmanager

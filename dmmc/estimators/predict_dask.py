@@ -1,20 +1,16 @@
 """Predicting chunk by chunk: a dask array in, a lazy dask array out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.data.open import open_dataset
 from dmmc.errors import InputError
 from dmmc.features import maps
 from dmmc.features.maps import Decision
 from dmmc.model import passes
-
-Array = NDArray[Any]
 
 
 def other_columns(given: int, wanted: int, estimator: str, name: str) -> InputError:

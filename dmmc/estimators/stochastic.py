@@ -1,15 +1,14 @@
 """Maximum margin clustering by stochastic gradient, with four losses (paper 004)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
+from dmmc.array_types import Array
 from dmmc.data.open import open_dataset
 from dmmc.engine import Engine, Local
 from dmmc.errors import InputError
@@ -40,8 +39,6 @@ from dmmc.solvers.cutting_plane_state import Problem as Planes
 from dmmc.solvers.cutting_plane_state import State as PlanesState
 from dmmc.solvers.sgd import Point, Problem, Run, State, Stochastic
 from dmmc.solvers.tree import Found, Search
-
-Array = NDArray[Any]
 
 STARTS, FEW = 8, 10_000
 """Restarts where there are at most so many rows."""

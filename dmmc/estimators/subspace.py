@@ -1,15 +1,13 @@
 """Subspace maximum margin clustering (paper 001): clusters, and the directions that separate them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from dmmc.array_types import Array
 from dmmc.data.readers.numbers import is_dask_array
 from dmmc.engine import Engine
 from dmmc.errors import InputError
@@ -20,8 +18,6 @@ from dmmc.master.norms import FROBENIUS, TRACE_NORM, Norm
 from dmmc.master.published_alternation import ALTERNATION
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Hyperplanes
-
-Array = NDArray[Any]
 
 SHARE = 0.01
 """A direction with less of the trace norm than this is no part of the subspace."""

@@ -1,18 +1,15 @@
 """Principal axes by subspace iteration: a few passes over the data, dense or sparse, in any number of blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.model import passes
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Hyperplanes
 
-Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]
 
 ROUNDS = 8

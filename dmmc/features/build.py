@@ -1,16 +1,14 @@
 """From the name of features to a map of rows, and the features of all fitted rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dmmc import machine
+from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
 from dmmc.errors import InputError
 from dmmc.features import graph
@@ -19,7 +17,6 @@ from dmmc.features.graph import Index, Neighbours
 from dmmc.features.maps import Manifold, Map, Projection, mapped
 from dmmc.model.geometry import Geometry
 
-Array = NDArray[Any]
 Remember = Callable[[str, Callable[[], dict[str, Array]]], dict[str, Array]]
 """The arrays of a phase, by its name and what makes them: made now, or known from an earlier run."""
 

@@ -6,18 +6,14 @@ pair at a time, so that a row's neighbours do not depend on the rows that are as
 index's rounding (it multiplies matrices of float32) may have hidden a neighbour, all points are compared.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy import sparse
 
+from dmmc.array_types import Array
 from dmmc.errors import InputError
-
-Array = NDArray[Any]
 
 EXACT = 150_000
 """Rows up to which neighbours are found by comparing all with all."""

@@ -6,16 +6,14 @@ to three clusterings. Of those whose normalised cut is near the lowest, the one 
 decide only where the graph does not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-Array = NDArray[Any]
+from dmmc.array_types import Array
+
 Linkage = Callable[[Array, Array, float], Array]
 """Weights between groups, their degrees and the sum of these, to how strongly each two are linked."""
 

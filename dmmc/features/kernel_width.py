@@ -1,18 +1,14 @@
 """How far rows reach: the unit in which paper 002 gives the width of a kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
 from dmmc.data.dataset import Rows
 from dmmc.model.geometry import Geometry
-
-Array = NDArray[Any]
 
 COUNTS = 0.01
 """Rows that weigh less than this fraction of the mean do not stretch the extent: those far out are made so light."""

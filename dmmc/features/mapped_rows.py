@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block, block_bounds
 from dmmc.data.dataset import Rows, Stored, cut_finer
 from dmmc.features import maps
@@ -19,8 +19,6 @@ from dmmc.features.maps import Map
 
 if TYPE_CHECKING:
     from dmmc.engine import Engine
-
-Array = NDArray[Any]
 
 
 class Mapped:

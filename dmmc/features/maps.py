@@ -1,16 +1,14 @@
 """Maps of rows to features: pure functions of a row, the same for fitted and for new ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dmmc import kernels
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block
 from dmmc.data.open import open_dataset
 from dmmc.errors import InputError
@@ -18,8 +16,6 @@ from dmmc.features.graph import Index, Neighbours, weights
 from dmmc.features.nystroem import Nystroem
 from dmmc.model import inspect, passes
 from dmmc.model.passes import Hyperplanes, Tree
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

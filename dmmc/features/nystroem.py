@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dmmc import kernels
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
 from dmmc.data.dataset import Rows
 from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.machine import free_memory
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import cut
-
-Array = NDArray[Any]
 
 KERNELS = ("rbf", "polynomial", "linear")
 LANDMARKS = ("k-means", "random")

@@ -1,7 +1,5 @@
 """A check of all numbers of a matrix, a few MiB at a time: unreadable chunks, NaN and infinity, constant features."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """`info`: what a matrix is, how much memory a fit of it needs, and what is wrong with it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`format_info`: what `info` found, as lines for people."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -3,8 +3,6 @@
 Every formula takes a `Size` and the number of clusters, and gives bytes, the process included.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What a zarr store says of its matrix, and what is wrong with it, by its metadata and the names of its chunks."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,15 +1,12 @@
 """What the kernels share: types, how they are compiled, and memory as they like it."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import Csr
-
-Array = NDArray[Any]
 
 FAST: dict[str, Any] = {"nogil": True, "cache": True, "fastmath": True}
 EXACT: dict[str, Any] = {"nogil": True, "cache": True}

@@ -1,13 +1,12 @@
 """The fused pass over CSR rows, in numba: scores of a tile, its losses, weighted sums of its rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from dmmc.kernels.arguments import EXACT, Array, Ask, Scratch, Sums
+from dmmc.array_types import Array
+from dmmc.kernels.arguments import EXACT, Ask, Scratch, Sums
 from dmmc.kernels.tile_losses import tile_losses
 
 Rows = tuple[Array, Array, Array]

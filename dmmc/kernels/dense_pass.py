@@ -4,13 +4,12 @@ Rows are named by index and never sliced (a slice counts references, which costs
 features run over a plain `range`, so they vectorise.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import TILE_ROWS
-from dmmc.kernels.arguments import EXACT, FAST, Array, Ask, Scratch, Sums
+from dmmc.kernels.arguments import EXACT, FAST, Ask, Scratch, Sums
 from dmmc.kernels.tile_losses import tile_losses
 
 # ----------------------------------------------------------------------------------------------- dense scores

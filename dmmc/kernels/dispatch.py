@@ -1,14 +1,13 @@
 """The fused pass, called from Python: the right kernel for the rows, with memory for its tiles."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import TILE_ROWS, Csr
 from dmmc.kernels import csr_pass, dense_pass
-from dmmc.kernels.arguments import Array, Ask, Scratch, Sums, aligned, compute_dtype, count, frozen, parts
+from dmmc.kernels.arguments import Ask, Scratch, Sums, aligned, compute_dtype, count, frozen, parts
 from dmmc.kernels.tile_losses import FROZEN, GIVEN, NEAREST
 
 WIDE_TILE = 640 * 1024

@@ -3,12 +3,11 @@
 Scores in the type of the rows choose what is then compared exactly, in float64.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 
-from dmmc.kernels.arguments import EXACT, FAST, Array, frozen
+from dmmc.array_types import Array
+from dmmc.kernels.arguments import EXACT, FAST, frozen
 from dmmc.kernels.label_flips import flip_among, row_product, write_highest
 
 

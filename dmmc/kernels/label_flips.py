@@ -4,12 +4,11 @@ Rows are dense features. Their products are taken and added up in float64 whatev
 are small differences.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 
-from dmmc.kernels.arguments import EXACT, FAST, Array, frozen
+from dmmc.array_types import Array
+from dmmc.kernels.arguments import EXACT, FAST, frozen
 
 NO_WEIGHTS = np.empty(0)
 

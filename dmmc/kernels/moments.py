@@ -1,12 +1,11 @@
 """Moments, distances and plain weighted sums of a block."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import TILE_ROWS, Csr
-from dmmc.kernels.arguments import EXACT, FAST, Array, compute_dtype, count, frozen, parts
+from dmmc.kernels.arguments import EXACT, FAST, compute_dtype, count, frozen, parts
 
 NO_WEIGHTS = np.empty(0)
 

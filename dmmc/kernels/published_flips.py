@@ -1,13 +1,12 @@
 """Kernels of the evolutionary search as paper 002 prints it (`mutation="paper"`): random flips, the best stay."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from dmmc.kernels.arguments import EXACT, FAST, Array
+from dmmc.array_types import Array
+from dmmc.kernels.arguments import EXACT, FAST
 
 
 @njit(**FAST)

@@ -5,15 +5,14 @@ vector, so that shrinking them costs one multiplication and a step costs what it
 part is kept as one number. Their average over the steps is kept in the same way, by its differences.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import Csr
-from dmmc.kernels.arguments import EXACT, FAST, Array, compute_dtype, frozen, parts
+from dmmc.kernels.arguments import EXACT, FAST, compute_dtype, frozen, parts
 
 
 class Path(NamedTuple):

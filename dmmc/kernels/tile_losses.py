@@ -3,12 +3,11 @@
 Loops have no branch that a processor could guess wrong. `dense_pass` and `csr_pass` call `tile_losses`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 
-from dmmc.kernels.arguments import EXACT, Array, Ask, Scratch, Sums
+from dmmc.array_types import Array
+from dmmc.kernels.arguments import EXACT, Ask, Scratch, Sums
 
 GIVEN, OWN, FROZEN, NEAREST = 0, 1, 2, 3
 """What decides a row's label and its piece of the loss.

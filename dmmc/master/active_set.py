@@ -5,15 +5,13 @@ there for matrices on which it fails. Plain loops on small arrays and no BLAS, s
 thread count.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dmmc.array_types import Floats
 from dmmc.master.search_directions import newton_direction, pair_direction
 
-Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 _SOFTNESS = 1e-2  # the first proximal weight of the biases, in units of tilts^2 / curvature

@@ -3,17 +3,14 @@
 It sees no data: planes come in as numbers (E4, E8); multipliers, biases and a certified lower bound go out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dmmc.array_types import Floats
 from dmmc.master.active_set import ascend, certify
-
-Floats = NDArray[np.float64]
 
 _BUDGET = 1000  # Newton rounds before the fallback is asked; typical solves need fewer than ten
 _RIDGE = 1e-8  # of the mean curvature, inside the fallback only: a singular Gram makes QP solvers fail

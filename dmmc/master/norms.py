@@ -1,18 +1,15 @@
 """What hyperplanes cost before any row pays: a norm of W, and the master that goes with it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.master import dual_qp, trace_norm
 from dmmc.master.dual_qp import Solved
 from dmmc.master.planes import Planes
 
-Array = NDArray[Any]
 Budgets = float | Sequence[float]
 """C of the margins; and, where linked rows pay too, those of either kind of link."""
 

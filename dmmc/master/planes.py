@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-Floats = NDArray[np.float64]
+from dmmc.array_types import Floats
+
 _CARRIES = 1e-9  # of C: a plane with less weight than this is idle
 
 

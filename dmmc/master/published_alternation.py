@@ -1,12 +1,11 @@
 """The trace norm with the schedule that paper 001 prints (`schedule="paper"`), for comparison with the joint one."""
 
-from __future__ import annotations
-
 import numpy as np
 
+from dmmc.array_types import Array
 from dmmc.master import dual_qp
 from dmmc.master.dual_qp import Solved
-from dmmc.master.norms import TRACE_NORM, Array, Budgets, sum_slopes
+from dmmc.master.norms import TRACE_NORM, Budgets, sum_slopes
 from dmmc.master.planes import Planes
 
 FADED = 1e-12

@@ -3,13 +3,12 @@
 After a change of this file touch `active_set.py`: numba's cache notices changes of a function's own file only.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dmmc.array_types import Floats
+
 Indices = NDArray[np.int64]
 
 _RIDGE = 1e-9  # of the mean curvature, in Newton's matrix only: it does not move the point that is found

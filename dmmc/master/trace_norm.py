@@ -14,16 +14,13 @@ norm is half the squared spectral norm, so
 is the dual (E18), and its value at any feasible lam a certified bound.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dmmc.array_types import Floats
 from dmmc.master.dual_qp import Solved
-
-Floats = NDArray[np.float64]
 
 STEPS = 120
 """Newton steps; typical solves need twenty."""

@@ -4,23 +4,19 @@ Rows are seen as `(x - mean) / unit`, with root mean squared norm 1. Nothing is 
 copy: hyperplanes are folded into raw coordinates on the way to the data, sums are centred on the way back.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dmmc import kernels
+from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
 from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.model import inspect, passes
 from dmmc.model.inspect import Description, Inspection, Limits
-
-Array = NDArray[Any]
 
 SAMPLE_ROWS = 1024
 """Evenly spaced rows that give a centre and a spread which no single row can move."""

@@ -1,19 +1,15 @@
 """Looking at the data: moments, digests, distances, and numbers that are not finite. Each is a pass over a block."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dmmc import kernels
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
 from dmmc.data.dataset import Rows
 from dmmc.errors import InputError
-
-Array = NDArray[Any]
 
 
 class Limits(NamedTuple):

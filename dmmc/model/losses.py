@@ -5,17 +5,14 @@ its pieces as a frozen dataclass and put an instance into `LOSSES`, or pass the 
 `tests/model/test_losses.py` checks all that are in `LOSSES`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dmmc.array_types import Floats
 from dmmc.errors import InputError
-
-Floats = NDArray[np.float64]
 
 
 class Table(NamedTuple):

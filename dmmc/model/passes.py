@@ -3,22 +3,18 @@
 Hyperplanes in params are in raw coordinates (see `geometry`), so no pass needs to know about centring or scaling.
 """
 
-from __future__ import annotations
-
 import hashlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dmmc import kernels
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
 from dmmc.kernels import FROZEN, GIVEN, NEAREST, OWN, Sums
 from dmmc.model import inspect
 from dmmc.model.inspect import not_finite as not_finite
 from dmmc.model.losses import Table
-
-Array = NDArray[Any]
 
 
 class Hyperplanes(NamedTuple):

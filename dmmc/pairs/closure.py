@@ -1,19 +1,16 @@
 """What follows from must-links and cannot-links: contradictions, and pairs that nobody had to give."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.pairs.io import Links
-
-Array = NDArray[Any]
 
 CLOSED = 20_000
 """Pairs of one kind that links may imply; where it would be more, those that were given have to do."""

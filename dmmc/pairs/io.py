@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.errors import ClusteringWarning, InputError, warn
-
-Array = NDArray[Any]
 
 COLUMNS = ("i", "j", "link")
 WORDS = {"must": True, "cannot": False, "1": True, "-1": False}

@@ -4,21 +4,17 @@ Linked rows are few, so they are gathered once and their losses are worked out b
 the labels, so a plane of theirs stays valid for a whole search.
 """
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dmmc import kernels
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
 from dmmc.data.dataset import Rows
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Labelling
 from dmmc.pairs.closure import Pairs
-
-Array = NDArray[Any]
 
 MUST, CANNOT = 1, 2
 """Groups of planes; 0 is the margin's."""

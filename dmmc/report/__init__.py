@@ -5,8 +5,6 @@ images are inside it. Every string from outside (names, paths, warnings, paramet
 the page's content security policy lets no script run but its own two.
 """
 
-from __future__ import annotations
-
 from dmmc.report.content import Example, Page
 from dmmc.report.page import available, render
 

@@ -1,7 +1,5 @@
 """Typical and borderline rows: as images, or by the features that say most of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

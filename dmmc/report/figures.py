@@ -3,8 +3,6 @@
 Text, grid and background get their colours from the page's style sheet, so that they follow light, dark and print.
 """
 
-from __future__ import annotations
-
 import colorsys
 import math
 from collections.abc import Sequence

@@ -1,18 +1,14 @@
 """Rows drawn as small PNG images."""
 
-from __future__ import annotations
-
 import base64
 import math
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from dmmc.array_types import Array
 
 LARGEST_SIDE = 96
 SMALLEST_SIDE = 8

@@ -1,7 +1,5 @@
 """What the sections of a page say: numbers, sentences and tables, for its template."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 

@@ -1,14 +1,12 @@
 """What a report shows of a fit: sizes, margins, a map of sampled rows, typical and borderline rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block
 from dmmc.data.dataset import Rows
 from dmmc.features import maps
@@ -17,7 +15,6 @@ from dmmc.machine import MIB
 from dmmc.model import passes
 from dmmc.model.passes import Hyperplanes
 
-Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]
 
 SAMPLED = 3000

@@ -1,7 +1,5 @@
 """Strings from outside made inert, and numbers as people read them."""
 
-from __future__ import annotations
-
 import html
 import json
 import math

@@ -4,8 +4,6 @@ The description (`KIND.json`, versioned, with a checksum of itself) names its ar
 with its size and digest.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -16,14 +14,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.errors import InputError
 from dmmc.machine import MIB
 from dmmc.plain_json import plain
 from dmmc.results.atomic_files import sync, write_folder, write_synced
-
-Array = NDArray[Any]
 
 VERSION = 2
 LARGEST_DESCRIPTION = 256 * MIB

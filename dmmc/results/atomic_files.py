@@ -1,7 +1,5 @@
 """Files and folders that appear in one step: whoever reads finds the old one or the new one, never half of one."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -1,7 +1,5 @@
 """Checkpoints of a fit: written while it searches, compared with what is asked for before the search goes on."""
 
-from __future__ import annotations
-
 import hashlib
 import reprlib
 import time

@@ -11,8 +11,6 @@
 What JSON cannot say (infinity, not a number) is null.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import math
@@ -26,16 +24,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from dmmc import __version__, report
+from dmmc.array_types import Array
 from dmmc.errors import ClusteringWarning, InputError
 from dmmc.plain_json import plain
 from dmmc.report.summary import Summary
 from dmmc.results import array_folder, atomic_files
 from dmmc.results.label_arrays import write_arrays
-
-Array = NDArray[Any]
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "zarr", "dask", "sparse", "piqp", "plotly")
 MARK = "UNFINISHED.txt"

@@ -1,7 +1,5 @@
 """An output folder (OUT) while a run writes it: locked, marked as unfinished, and a result only when complete."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Labels in files: zarr, .npy, .npz:key and .csv to read; zarr to write."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Iterator, Mapping
@@ -10,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.data.readers.zarr_arrays import describe_missing_chunks
 from dmmc.errors import InputError
 from dmmc.machine import MIB
 from dmmc.results.atomic_files import write_folder
-
-Array = NDArray[Any]
 
 CHUNK_BYTES = 8 * MIB
 CHUNK_ROWS = 2**16

@@ -1,7 +1,5 @@
 """How well labels agree with a known truth."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

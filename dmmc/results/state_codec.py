@@ -5,8 +5,6 @@ one key that says what it is: the 16 hexadecimal digits of a float, a scalar of 
 array, whose numbers are in the bytes.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Iterable, Mapping
@@ -16,9 +14,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.errors import InputError
-
-Array = NDArray[Any]
 
 _DTYPE = re.compile(r"[<>|][biufc][0-9]{1,2}")
 """Dtypes of numbers; those that numpy would need pickle for do not match."""

@@ -5,18 +5,15 @@ that gives it a wanted weight is a quantile of its leads. Each round takes a his
 finer the nearer they are to 0, and moves the prices of the clusters that are out of bounds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.model import passes
 from dmmc.model.passes import Gaps, Hyperplanes
 
-Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]
 
 ROUNDS = 60

@@ -10,8 +10,6 @@ rows they were cut with. When labels change at a few rows, only those rows move 
 Restarts are runs side by side: one read of the data serves them all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar
 

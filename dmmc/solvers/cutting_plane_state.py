@@ -1,15 +1,13 @@
 """What cutting-plane MMC is about (Problem), and all that is needed to go on (State): plain tuples of arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.master.norms import FROBENIUS, Norm
 from dmmc.master.planes import Planes
 from dmmc.model.geometry import Geometry
@@ -17,8 +15,6 @@ from dmmc.model.losses import Loss, Table
 from dmmc.model.passes import ByScores, Labelling
 from dmmc.pairs.losses import PairLosses
 from dmmc.solvers.state_shapes import Each, Either, Kinds, Numbers, Spec
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

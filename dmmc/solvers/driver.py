@@ -1,7 +1,5 @@
 """The one driver loop. Stopping, progress and checkpoints live here and nowhere else."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress

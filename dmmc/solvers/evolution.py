@@ -8,21 +8,17 @@ signs are smoothed before they climb: of all that is random in them, a few leadi
 Restarts are populations of their own, side by side: one read of Φ serves all of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.kernels.label_flips import flip_among
 from dmmc.model.passes import Labelling
 from dmmc.solvers import sign_sums
 from dmmc.solvers.sign_sums import Climb, Kick, Oracle, Signs, Sweep
 from dmmc.solvers.state_shapes import Each, Either, Equal, Numbers, find_misfit
-
-Array = NDArray[Any]
 
 CANDIDATES = (16, 64)
 """Rows of each sign among which a sweep flips and swaps: the square root of n, within these bounds."""

@@ -1,7 +1,5 @@
 """Which parts of a loss or a norm a solver needs, and the sentence that names a missing one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from dmmc.errors import InputError

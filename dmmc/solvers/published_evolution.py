@@ -4,19 +4,15 @@ Generation t flips max(1, n / (t + 1)) random signs of each parent; a flip that 
 with one of the opposite sign. Fitness follows from `p = Φᵀy`, which a flip changes by one row of Φ, so Φ is held here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.kernels.published_flips import evolve
 from dmmc.solvers.evolution import Problem
 from dmmc.solvers.state_shapes import Each, Numbers, find_misfit
-
-Array = NDArray[Any]
 
 PATIENCE = 10
 """A restart ends when this many offspring a row have not changed the best fitness."""

@@ -1,14 +1,13 @@
 """A dying cluster is seeded again: the smallest cluster gets half of the largest one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
+from dmmc.array_types import Array
 from dmmc.model import passes
 from dmmc.model.geometry import Geometry
-from dmmc.solvers.cutting_plane_state import Array, Point
+from dmmc.solvers.cutting_plane_state import Point
 
 OUTLYING = 0.9
 """The seed is the row at this quantile of the distances from the largest cluster's mean: far, but no outlier."""

@@ -8,15 +8,13 @@ An epoch gives two points: where the steps have led, from where the next one goe
 which is far less noisy: it is what is judged and kept. It is judged while the next epoch reads the rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.model.geometry import Geometry
 from dmmc.model.losses import Loss
 from dmmc.model.passes import ByScores, Drawn, Given, Hyperplanes, Labelling
@@ -25,7 +23,6 @@ from dmmc.solvers.parts import check_parts
 from dmmc.solvers.sgd_epoch import Came, Epoch, Leg
 from dmmc.solvers.state_shapes import Between, Each, Kinds, Numbers, find_misfit
 
-Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]
 
 NAME = "the stochastic gradient solver"

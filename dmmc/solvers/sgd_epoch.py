@@ -5,20 +5,16 @@ where the next epoch begins. Rows are visited in an order that is drawn from (se
 the same wherever its blocks are.
 """
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dmmc import kernels
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block
 from dmmc.model.losses import Split, Table
 from dmmc.model.passes import Hyperplanes, Labelling, labels_of
 from dmmc.solvers.published_step import constant_step
-
-Array = NDArray[Any]
 
 PURPOSE = 6
 """Of the random streams."""

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block
 from dmmc.kernels import label_climb
 from dmmc.kernels import label_flips as kernels
 from dmmc.model.passes import Labelling
 
-Array = NDArray[Any]
 Oracle = Callable[[Callable[..., Any], Any], Any]
 
 LISTED = 100_000

@@ -4,16 +4,14 @@ k-means++ and Lloyd on a seeded sample of rows, then a few Lloyd passes over all
 or sparse; principal directions; random labels; labels from the user.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from dmmc import kernels
+from dmmc.array_types import Array
 from dmmc.data.blocks import Csr
 from dmmc.data.dataset import Rows
 from dmmc.features import graph_merge
@@ -22,8 +20,6 @@ from dmmc.model import passes
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import ByScores, Drawn, Given, Labelling
 from dmmc.pairs.closure import Pairs
-
-Array = NDArray[Any]
 
 SAMPLE_ROWS = 4096
 SAMPLE_NUMBERS = 800_000

@@ -15,8 +15,6 @@ A side of a shape is a number, or a name: its size is given, or that of the firs
 that first occur inside an item of `Each` hold for that item alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dmmc import kernels
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block
 from dmmc.model import geometry, passes
 from dmmc.model.geometry import Geometry
@@ -26,8 +26,6 @@ from dmmc.solvers.state_shapes import Between, Each, Either, Numbers, find_misfi
 
 if TYPE_CHECKING:
     from dmmc.engine import Engine
-
-Array = NDArray[Any]
 
 
 class Found(NamedTuple):

@@ -1,7 +1,5 @@
 """Count bounds in a tree: which splits of a leaf leave room for all leaves to be within their bounds in the end."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -4,22 +4,18 @@ With `Σ ω A Aᵀ = QΛQᵀ` they are `ψ = A M`, `M = Q ((Λ + λn) / Σω)^-�
 is the least-squares fit to y, for `p = Φᵀy`. Each block makes its own ψ; the driver holds M.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dmmc.array_types import Array
 from dmmc.data.blocks import Block
 from dmmc.kernels import weighted_sum
 from dmmc.kernels.label_flips import exact_scores
 from dmmc.solvers.sign_sums import dense
-
-Array = NDArray[Any]
 
 SLAB = 4096
 """Rows that are converted to float64 at a time."""

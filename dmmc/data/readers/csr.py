@@ -1,7 +1,5 @@
 """Sparse rows: any sparse matrix as CSR with sorted columns, none twice."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

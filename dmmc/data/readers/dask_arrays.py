@@ -1,7 +1,5 @@
 """Dask arrays, read into the memory of this process."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Frames of pandas and polars, and AnnData objects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The result of every reader."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray

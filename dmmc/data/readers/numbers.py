@@ -1,7 +1,5 @@
 """What a matrix must be: a rectangle of real numbers, held in one of a few dtypes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Zarr arrays, read completely; a missing chunk is an error, not zeros."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

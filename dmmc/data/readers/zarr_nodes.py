@@ -1,7 +1,5 @@
 """Zarr stores: which matrix is meant, and what it is, before any of it is read."""
 
-from __future__ import annotations
-
 import os
 import zipfile
 from collections.abc import Iterator
