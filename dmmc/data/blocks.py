@@ -27,16 +27,10 @@ TILED_ROW = 8 * 1024
 class Csr(NamedTuple):
     """Compressed sparse rows: sorted column numbers, none twice in a row.
 
-    Parameters
-    ----------
-    data : ndarray of shape (nnz,)
-        The stored values.
-    indices : ndarray of shape (nnz,)
-        Their columns: uint32, or uint64 where int32 cannot number the columns.
-    indptr : ndarray of int64, shape (n_rows + 1,)
-        Row i holds the values ``indptr[i]`` to ``indptr[i + 1]``; starts at 0.
-    n_features : int
-        Number of columns.
+    data : shape (nnz,); the stored values
+    indices : shape (nnz,); their columns: uint32, or uint64 where int32 cannot number the columns
+    indptr : shape (n_rows + 1,); row i holds the values ``indptr[i]`` to ``indptr[i + 1]``; starts at 0
+    n_features : number of columns
     """
 
     data: NDArray[Any]
@@ -78,20 +72,12 @@ class Csr(NamedTuple):
 class Block:
     """Rows ``start`` to ``stop`` of the matrix, read-only, with what belongs to each row.
 
-    Parameters
-    ----------
-    index : int
-        Its place among the blocks.
-    start, stop : int
-        The rows of the matrix that it holds.
-    rows : ndarray of shape (stop - start, n_features), or Csr
-        The numbers; dense rows are C-contiguous.
-    weight : ndarray of float64, optional
-        How much each row counts.
-    given : ndarray of int64, optional
-        A label for each row, from the user.
-    cache : dict
-        Whatever a pass wants to keep and can compute again; stays behind when a block is pickled.
+    index : its place among the blocks
+    start, stop : the rows of the matrix that it holds
+    rows : shape (stop - start, n_features); the numbers; dense rows are C-contiguous
+    weight : how much each row counts
+    given : a label for each row, from the user
+    cache : whatever a pass wants to keep and can compute again; stays behind when a block is pickled
     """
 
     index: int
@@ -118,17 +104,9 @@ def block_bounds(n_rows: int, n_features: int, itemsize: int) -> NDArray[np.int6
     All blocks have the same number of rows, but for the last, which may be shorter. They are of 7 to 15 MiB,
     or of a few rows where rows are long.
 
-    Parameters
-    ----------
-    n_rows, n_features : int
-        Shape of the matrix.
-    itemsize : int
-        Bytes of one number.
-
-    Returns
-    -------
-    ndarray of int64
-        The first row of each block, then `n_rows`.
+    n_rows, n_features : shape of the matrix
+    itemsize : bytes of one number
+    Returns the first row of each block, then `n_rows`.
     """
     row_bytes = n_features * itemsize
     rows = -(-n_rows // _block_count(n_rows * row_bytes))
@@ -140,17 +118,9 @@ def block_bounds(n_rows: int, n_features: int, itemsize: int) -> NDArray[np.int6
 def csr_bounds(indptr: NDArray[Any], itemsize: int) -> NDArray[np.int64]:
     """Where a sparse matrix is cut into blocks of about equal bytes, by the size rule of dense ones.
 
-    Parameters
-    ----------
-    indptr : ndarray of shape (n_rows + 1,)
-        Where each row's values begin.
-    itemsize : int
-        Bytes of one value; its column counts for four more.
-
-    Returns
-    -------
-    ndarray of int64
-        The first row of each block, then the number of rows.
+    indptr : shape (n_rows + 1,); where each row's values begin
+    itemsize : bytes of one value; its column counts for four more
+    Returns the first row of each block, then the number of rows.
     """
     # a row costs its place in indptr too, or a matrix of empty rows would be one endless block
     bytes_before = indptr.astype(np.int64) * (itemsize + 4)

@@ -18,8 +18,6 @@ from dmmc.errors import InputError
 def describe_dask(array: Any, compute: Callable[[Sequence[Any]], list[Any]]) -> Stored:
     """Find shape, kind and blocks of a dask array; of a sparse one the values of each row are counted, on the cluster.
 
-    Parameters
-    ----------
     array : dask.array.Array
     compute : computes delayed objects
     """
@@ -93,8 +91,6 @@ def assemble_rows(
 ) -> Array | Csr:
     """Join chunks to rows.
 
-    Parameters
-    ----------
     bands : chunks side by side, for each band of rows
     cuts : first and last row of each band that is wanted
     dtype : of the rows

@@ -20,20 +20,12 @@ from dmmc.errors import InputError
 class Matrix:
     """What is known of one matrix of numbers, wherever its rows are: in memory (`Dataset`) or in a store (`Stored`).
 
-    Parameters
-    ----------
-    name : str
-        For messages: "array of shape (10, 2)", "features.zarr".
-    n_rows, n_features : int
-        Its shape.
-    dtype : numpy.dtype
-        Of the numbers as they are held in memory.
-    is_sparse : bool
-        Whether its blocks hold `Csr` rows.
-    feature_names : tuple of str, optional
-        Names of the columns, where the source has them.
-    row_ids : ndarray, optional
-        Names of the rows, where the source has them.
+    name : for messages: "array of shape (10, 2)", "features.zarr"
+    n_rows, n_features : its shape
+    dtype : of the numbers as they are held in memory
+    is_sparse : whether its blocks hold `Csr` rows
+    feature_names : names of the columns, where the source has them
+    row_ids : names of the rows, where the source has them
     """
 
     name: str
@@ -74,10 +66,7 @@ class Matrix:
 class Dataset(Matrix):
     """One matrix of numbers in memory, cut into row blocks.
 
-    Parameters
-    ----------
-    blocks : tuple of Block
-        All rows, in order.
+    blocks : all rows, in order
     """
 
     blocks: tuple[Block, ...] = field(repr=False)
@@ -114,17 +103,9 @@ class Dataset(Matrix):
     def with_columns(self, weight: ArrayLike | None = None, given: ArrayLike | None = None) -> Self:
         """Replace weights or given labels; the rows are shared.
 
-        Parameters
-        ----------
-        weight : array-like of shape (n_rows,), optional
-            How much each row counts; None leaves the weights as they are.
-        given : array-like of int, shape (n_rows,), optional
-            A label for each row; None leaves the labels as they are.
-
-        Returns
-        -------
-        Dataset
-            Shares the rows of this one; its blocks have empty caches.
+        weight : shape (n_rows,); how much each row counts; None leaves the weights as they are
+        given : shape (n_rows,); a label for each row; None leaves the labels as they are
+        The result shares the rows of this one; its blocks have empty caches.
         """
         weights, labels = self._check_columns(weight, given)
         blocks = tuple(
@@ -141,15 +122,8 @@ class Dataset(Matrix):
     def take(self, rows: ArrayLike) -> Any:
         """Gather a few rows.
 
-        Parameters
-        ----------
-        rows : array-like of int
-            Row numbers in any order, repeats allowed.
-
-        Returns
-        -------
-        ndarray or scipy.sparse.csr_array
-            The rows in the order asked for, in their own dtype.
+        rows : row numbers in any order, repeats allowed
+        Returns the rows in the order asked for, in their own dtype, as ndarray or scipy.sparse.csr_array.
         """
         wanted = self._check_rows(rows)
         holder = find_blocks(self.bounds, wanted)
@@ -173,18 +147,11 @@ class Reader(Protocol):
 class Stored(Matrix):
     """One matrix of numbers that stays in its store, from which any process can read any block.
 
-    Parameters
-    ----------
-    bounds : ndarray of int64
-        The first row of each block, then the number of rows.
-    nnz : int
-        Number of stored values.
-    reader : Reader
-        Reads rows.
-    weight, given : ndarray, optional
-        How much each row counts; a label for each row.
-    gather : callable, optional
-        Called by `take`: an engine whose workers have the rows. By default they are read here.
+    bounds : the first row of each block, then the number of rows
+    nnz : number of stored values
+    reader : reads rows
+    weight, given : how much each row counts; a label for each row
+    gather : called by `take`: an engine whose workers have the rows. By default they are read here.
     """
 
     bounds: NDArray[np.int64] = field(repr=False)
@@ -262,8 +229,6 @@ def pick_rows(block: Block, wanted: NDArray[np.int64]) -> Any:
 def join_rows(matrix: Matrix, holder: NDArray[np.intp], parts: dict[int, Any]) -> Any:
     """Put rows that were picked block by block into the order in which they were asked for.
 
-    Parameters
-    ----------
     matrix : their shape, dtype and kind
     holder : number of the block that holds each row, see `find_blocks`
     parts : for each of these blocks, its rows in the order asked for

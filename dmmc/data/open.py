@@ -26,19 +26,10 @@ from dmmc.errors import InputError
 def load(source: Any, component: str | None = None, n_jobs: int | None = None) -> LoadedMatrix:
     """Read a source of any kind; see `open_dataset`.
 
-    Parameters
-    ----------
-    source : object
-        What the user gave.
-    component : str, optional
-        Path inside a zarr group or store.
-    n_jobs : int, optional
-        How many threads read; all cores by default.
-
-    Returns
-    -------
-    LoadedMatrix
-        The rows, in memory.
+    source : what the user gave
+    component : path inside a zarr group or store
+    n_jobs : how many threads read; all cores by default
+    Returns the rows, in memory.
     """
     if isinstance(source, str | os.PathLike):
         return load_path(os.fspath(source), component, n_jobs)
@@ -116,8 +107,6 @@ def open_rows(
 ) -> Rows:
     """Open a matrix for a cluster: it stays in its store or in Dask's graph if it can, else it is read into memory.
 
-    Parameters
-    ----------
     source, component : as of `open_dataset`
     n_jobs : threads that read what has to be read here
     compute : computes Dask's delayed objects on the cluster

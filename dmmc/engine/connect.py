@@ -30,8 +30,6 @@ def connect(
 ) -> Iterator[Cluster]:
     """Connect to a cluster that is there, or to local workers that end with the context.
 
-    Parameters
-    ----------
     scheduler : Client, address (tcp://, tls://) or path of a scheduler file
     workers : number of local worker processes to start instead
     security : distributed.Security, or a mapping with `ca`, `cert` and `key`, files of TLS certificates

@@ -59,8 +59,6 @@ def find_own_address() -> str:
 class Cluster:
     """A scheduler and its workers, through a client.
 
-    Parameters
-    ----------
     client : distributed.Client
         Connected, synchronous.
     limits : Limits
@@ -185,8 +183,6 @@ class Cluster:
     ) -> Future:
         """Start a task, preferably on one worker; any other may do it.
 
-        Parameters
-        ----------
         function, arguments : what to call
         name : of the task, unique
         worker : address

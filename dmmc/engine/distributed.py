@@ -43,10 +43,7 @@ ROWS = 0
 class Distributed:
     """An engine on a cluster.
 
-    Parameters
-    ----------
-    dataset : Dataset or Stored
-        Rows in this process's memory are sent to the workers; those in a store are read by them.
+    dataset : rows in this process's memory are sent to the workers; those in a store are read by them
     cluster : Cluster
     """
 

@@ -15,8 +15,6 @@ from dmmc.machine import count_threads
 class Local:
     """An engine on the threads of this process.
 
-    Parameters
-    ----------
     dataset : Dataset
     n_jobs : number of threads; None for all cores
     """

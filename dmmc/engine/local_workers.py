@@ -22,8 +22,6 @@ the kernels some hundred times a second, which takes a fifth of a pass where all
 def start_workers(workers: Any, dashboard: bool, profile: bool) -> Iterator[LocalCluster]:
     """Start so many worker processes of one thread each; they end with the context.
 
-    Parameters
-    ----------
     workers : how many
     dashboard : whether to show Dask's dashboard
     profile : whether Dask's profiler runs even without its dashboard

@@ -20,10 +20,7 @@ UNLIMITED = 2**62
 class Placement:
     """A worker for each block; each worker gets a share of the bytes by its number of threads.
 
-    Parameters
-    ----------
-    sizes : ndarray of shape (n_blocks,)
-        Bytes of each block.
+    sizes : shape (n_blocks,); bytes of each block
     """
 
     def __init__(self, sizes: NDArray[Any]) -> None:
@@ -82,8 +79,6 @@ def find_budget(worker: Worker | None, block: float) -> int:
 def check_memory(dataset: Rows, block: float, workers: Iterable[Worker], *, streams: bool) -> None:
     """Refuse a matrix that the workers cannot work on, with the numbers.
 
-    Parameters
-    ----------
     dataset : Dataset or Stored
     block : bytes of its largest block
     workers : those that are there

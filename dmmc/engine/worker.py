@@ -29,8 +29,6 @@ def run_message(message: Message, sent: Mapping[int, SentBlock]) -> Reply:
 
     Errors come back as sentences, as an exception of some library may not survive pickling.
 
-    Parameters
-    ----------
     message : what to run over which blocks
     sent : by block number, what the driver has sent along
     """

@@ -40,19 +40,10 @@ class WorkerWatch:
     def find_lost(self, running: Sequence[Task], name: str) -> list[Task]:
         """Look at the workers while no task ends.
 
-        Parameters
-        ----------
         running : all tasks that have not ended
         name : of the matrix, for messages
-
-        Returns
-        -------
-        Tasks whose worker is gone or stands still and which no other worker has taken over.
-
-        Raises
-        ------
-        ClusterLost
-            If there are no workers for too long, all stand still, or a task takes too long.
+        Returns tasks whose worker is gone or stands still and which no other worker has taken over.
+        Raises ClusterLost: If there are no workers for too long, all stand still, or a task takes too long.
         """
         now = time.monotonic()
         limits = self._cluster.limits

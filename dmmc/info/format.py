@@ -6,14 +6,7 @@ from typing import Any
 def format_info(found: dict[str, Any]) -> str:
     """Lines for people of what `info` found.
 
-    Parameters
-    ----------
-    found : dict
-        From `info`.
-
-    Returns
-    -------
-    str
+    found : from `info`
     """
     lines = [str(found["name"])]
 

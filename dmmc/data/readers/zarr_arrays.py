@@ -78,20 +78,13 @@ def read_all(
 ) -> NDArray[Any]:
     """Read a whole zarr array, some of its chunks at a time on several threads.
 
-    Parameters
-    ----------
     array : zarr.Array
         Of any number of dimensions.
-    name : str
-        How to call it in a message.
-    n_jobs : int, optional
-        Number of threads.
-    indptr : ndarray of int64, optional
-        Says to which row each entry of `array` belongs, where they are values of CSR rows.
-    dtype : numpy.dtype, optional
-        Of the result, by default the `memory_dtype`.
-    convert : callable, optional
-        Turns a part, and the number of its first entry, into what is kept; by default `as_numbers`.
+    name : how to call it in a message
+    n_jobs : number of threads
+    indptr : says to which row each entry of `array` belongs, where they are values of CSR rows
+    dtype : of the result, by default the `memory_dtype`
+    convert : turns a part, and the number of its first entry, into what is kept; by default `as_numbers`
     """
     check_complete(array, name, indptr)
     whole = np.empty(array.shape, dtype or memory_dtype(array.dtype, name))
@@ -141,14 +134,10 @@ def check_complete(array: Any, name: str, indptr: NDArray[np.int64] | None) -> N
 def describe_missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | None = None) -> str | None:
     """A sentence that says which chunks of an array are missing in its store; None if none is.
 
-    Parameters
-    ----------
     array : zarr.Array
         Of any number of dimensions.
-    name : str
-        How to call it.
-    indptr : ndarray of int64, optional
-        Says to which row each entry belongs, where they are values of CSR rows.
+    name : how to call it
+    indptr : says to which row each entry belongs, where they are values of CSR rows
     """
     # a shard is one object in the store, whatever the chunks in it
     sizes = array.shards or array.chunks
@@ -181,13 +170,9 @@ def describe_missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | N
 def find_absent_chunk(array: Any, part: NDArray[Any], first: int) -> str | None:
     """Key of a chunk that was deleted since the store was opened; None if all are there.
 
-    Parameters
-    ----------
     array : zarr.Array
-    part : ndarray
-        What zarr gave for whole chunks of it. Only one that is nothing but the fill value can be absent.
-    first : int
-        Number of its first entry.
+    part : what zarr gave for whole chunks of it. Only one that is nothing but the fill value can be absent.
+    first : number of its first entry
     """
     from zarr.core.sync import sync
 

@@ -40,14 +40,10 @@ def open_store(path: str) -> Iterator[Any]:
 class MatrixNode(NamedTuple):
     """The node of a zarr store that is the matrix.
 
-    Parameters
-    ----------
-    name : str
-        For messages.
+    name : for messages
     node : zarr.Array or zarr.Group
         A 2-D array, or the group of CSR arrays.
-    is_sparse : bool
-        Whether it is such a group.
+    is_sparse : whether it is such a group
     frame : zarr.Group, optional
         The AnnData group whose X it is.
     """
@@ -61,18 +57,10 @@ class MatrixNode(NamedTuple):
 def find_matrix(node: Any, store: str, component: str | None) -> MatrixNode:
     """Find the matrix in a zarr store, or say why none can be read.
 
-    Parameters
-    ----------
     node : zarr.Array or zarr.Group
         Root of the store.
-    store : str
-        Its name.
-    component : str, optional
-        Path of the matrix inside.
-
-    Returns
-    -------
-    MatrixNode
+    store : its name
+    component : path of the matrix inside
     """
     if component is not None:
         node = _open_component(node, store, component)
