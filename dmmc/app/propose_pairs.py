@@ -15,7 +15,7 @@ from dmmc.errors import ClusteringWarning, InputError
 from dmmc.estimators.checks import check_number, draw_seed
 from dmmc.estimators.fitting import MarginClusterer
 from dmmc.estimators.pairwise import PairwiseMMC
-from dmmc.pairs.closure import checked, parts_of
+from dmmc.pairs.closure import check_links, parts_of
 from dmmc.pairs.io import Links, read
 
 ANCHORS = 8
@@ -66,7 +66,7 @@ def propose_pairs(
         raise InputError("the model has one cluster; pairs are proposed for at least two.")
     seed = draw_seed(random_state)
     dataset = open_dataset(source, component, fitted.n_jobs)
-    links = checked(read(constraints), dataset.n_rows, int(fitted.n_clusters))
+    links = check_links(read(constraints), dataset.n_rows, int(fitted.n_clusters))
     f = fitted.decision_function(dataset)
     f = np.stack([-f, f], axis=1) / 2 if f.ndim == 1 else f
     order = np.argsort(-f, axis=1, kind="stable")[:, :2]

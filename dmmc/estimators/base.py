@@ -18,7 +18,7 @@ from dmmc.errors import InputError
 from dmmc.estimators import predict_cluster, predict_dask
 from dmmc.features import maps
 from dmmc.features.maps import Decision, Map
-from dmmc.model import passes
+from dmmc.model import inspect, passes
 from dmmc.model.passes import Hyperplanes, Tree
 from dmmc.results.label_arrays import read_labels, write_arrays
 
@@ -176,7 +176,9 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             labels = predict_dask.predict(X, self.decision(), self.n_features_in_, type(self).__name__)
             labels = labels if out is None else labels.compute()
         else:
-            labels = np.concatenate([passes.largest(f).astype(np.int32) for f in self._score_blocks(X, component)])
+            labels = np.concatenate(
+                [passes.decide_labels(f).astype(np.int32) for f in self._score_blocks(X, component)]
+            )
         if out is None:
             return labels
         write_arrays({Path(out): labels})
@@ -226,7 +228,7 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                     return rows.n_rows
                 X, component = rows, None
         f = np.concatenate(list(self._score_blocks(X, component)))
-        found = {paths["labels"]: passes.largest(f).astype(np.int32)}
+        found = {paths["labels"]: passes.decide_labels(f).astype(np.int32)}
         if "scores" in paths:
             found[paths["scores"]] = f[:, 0] if f.shape[1] == 1 else f
         write_arrays(found)
@@ -246,9 +248,9 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         dataset = open_dataset(X, component, self.n_jobs)
         self._check_features(X, dataset)
         with Local(dataset, self.n_jobs) as engine:
-            for block, f in zip(dataset.blocks, engine.rows(maps.checked_scores, decision), strict=True):
+            for block, f in zip(dataset.blocks, engine.rows(maps.check_and_score, decision), strict=True):
                 if isinstance(f, tuple):
-                    raise passes.not_finite(dataset, f)
+                    raise inspect.not_finite(dataset, f)
                 assert len(f) == block.stop - block.start
                 yield f
 

@@ -76,7 +76,7 @@ class BinaryClusterer(MarginClusterer):
         )
         try:
             state, history, why = context.drive(growth, growth.init, self.max_passes)
-            state = growth.finished(state)
+            state = growth.finish(state)
         finally:
             engine.use(growth.whole_rows)
         early = [ended for ended in state.ended if ended != "converged"]

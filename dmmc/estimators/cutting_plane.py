@@ -15,7 +15,7 @@ from dmmc.model.geometry import Geometry
 from dmmc.model.losses import LOSSES, Loss, resolve_loss
 from dmmc.model.passes import Labelling
 from dmmc.solvers import starts
-from dmmc.solvers.count_bounds import violated
+from dmmc.solvers.count_bounds import is_violated
 from dmmc.solvers.cutting_plane import CuttingPlane
 from dmmc.solvers.cutting_plane_state import Problem, State
 
@@ -98,7 +98,7 @@ class CuttingPlaneClusterer(FeaturedClusterer):
             warn(f"a dying cluster was seeded again {run.reseeded} time(s).", ClusteringWarning)
         self._warn_of_bound(ended, priced)
         shares = np.bincount(self.labels_, engine.dataset.weight, minlength=problem.n_clusters)
-        if self._count_rows().all() and violated(shares / shares.sum(), problem.lowest, problem.highest):
+        if self._count_rows().all() and is_violated(shares / shares.sum(), problem.lowest, problem.highest):
             warn(
                 f"cluster sizes {self._count_rows().tolist()} are out of their bounds (min_size={self.min_size}, "
                 f"max_size={self.max_size}): too many rows are alike in {engine.dataset.name}.",

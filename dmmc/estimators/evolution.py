@@ -238,7 +238,7 @@ class EvolutionaryMMC(KernelParameters, BinaryClusterer):
     ) -> AbstractContextManager[Engine]:
         """An engine over the kernel's features."""
         if self.rank is None:  # the map is as large as its features: they are made once, rather than by each pass
-            return enter_rows(engine, np.concatenate(list(engine.rows(maps.mapped, row_map))), name)
+            return enter_rows(engine, np.concatenate(list(engine.rows(maps.map_rows, row_map))), name)
         return mapped(engine, row_map, name, keep=_fit_in_memory(engine.dataset.n_rows, row_map.n_values))
 
     # ------------------------------------------------------------------------------------------------ searching
@@ -264,7 +264,7 @@ class EvolutionaryMMC(KernelParameters, BinaryClusterer):
         )
 
         def found(p: Array, ended: str) -> Found:
-            at = sign_sums.balanced(psi, p[None], problem.n_rows, total, limit)[0].middle
+            at = sign_sums.find_thresholds(psi, p[None], problem.n_rows, total, limit)[0].middle
             W, none = (psi.M @ p)[None], np.zeros(1)
             # a threshold that keeps the balance is part of the model; one that keeps a bound on sizes is its price
             b, price = (none, np.array([-at])) if by_size < by_balance else (np.array([-at]), none)
@@ -277,7 +277,7 @@ class EvolutionaryMMC(KernelParameters, BinaryClusterer):
         def begin() -> Any:
             n_init, init = self._choose_n_init(dataset.n_rows), self._start_name
             many = n_init * problem.population if init in ("random", "k-means") else 1
-            each = starts.labellings(init, dataset, engine.run, context.geometry, 2, many, seed)
+            each = starts.make_labellings(init, dataset, engine.run, context.geometry, 2, many, seed)
             runs = [each[first::n_init] for first in range(min(n_init, many))]
             return solver.init(runs, random=init == "random")
 

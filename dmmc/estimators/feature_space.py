@@ -112,4 +112,6 @@ def _merge_groups(context: FitContext, built: Built, n_clusters: int) -> dict[st
     assert built.spectral is not None
     with context.engine.over(open_dataset(built.spectral)) as grouping:
         geometry, _ = measure(grouping.dataset, grouping.rows, "none")
-        return starts.by_graph(grouping.dataset, grouping, geometry, built.graph, n_clusters, context.seed)._asdict()
+        return starts.start_from_graph(
+            grouping.dataset, grouping, geometry, built.graph, n_clusters, context.seed
+        )._asdict()

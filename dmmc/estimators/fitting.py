@@ -272,7 +272,7 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         init = init or ("labels" if self._start_name == "graph" else self._start_name)
         engine, count = context.engine, self._choose_n_init(context.engine.dataset.n_rows)
         k = n_labels or int(self.n_clusters)
-        return starts.labellings(init, engine.dataset, engine.run, context.geometry, k, count, context.seed)
+        return starts.make_labellings(init, engine.dataset, engine.run, context.geometry, k, count, context.seed)
 
     # ---------------------------------------------------------------------------------------------- warnings
 
@@ -323,7 +323,7 @@ def _label_block(block: Block, planes: Hyperplanes | Tree) -> tuple[Array, int]:
     """Labels of a block, and how many rows have two equal largest scores."""
     f = passes.scores(block, planes)
     top = np.partition(f, -2, axis=1)[:, -2:] if f.shape[1] > 1 else np.hstack([f, np.zeros_like(f)])
-    return passes.largest(f), int(np.count_nonzero(top[:, 0] == top[:, 1]))
+    return passes.decide_labels(f), int(np.count_nonzero(top[:, 0] == top[:, 1]))
 
 
 def order_by_size(labels: Array, k: int) -> Array:

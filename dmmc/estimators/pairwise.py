@@ -14,9 +14,9 @@ from dmmc.estimators.cutting_plane import CuttingPlaneClusterer
 from dmmc.estimators.fitting import BALANCE
 from dmmc.estimators.parameters import POSITIVE, POSITIVE_OR_AUTO, Number, Words, document, parameter
 from dmmc.model.passes import ByScores, Labelling
-from dmmc.pairs.closure import checked, closed
+from dmmc.pairs.closure import check_links, close_links
 from dmmc.pairs.io import Links, read
-from dmmc.pairs.losses import PairLosses, gathered
+from dmmc.pairs.losses import PairLosses, gather_rows
 from dmmc.solvers import starts
 from dmmc.solvers.cutting_plane import CuttingPlane
 from dmmc.solvers.cutting_plane_state import Problem
@@ -106,7 +106,7 @@ class PairwiseMMC(CuttingPlaneClusterer):
 
     def fit_on(self, engine: Engine, *, links: Links | None = None, **others: Any) -> Self:
         """Find the clusters of an engine's rows; links that contradict each other or name no row are refused."""
-        links = checked(read(None) if links is None else links, engine.dataset.n_rows, int(self.n_clusters))
+        links = check_links(read(None) if links is None else links, engine.dataset.n_rows, int(self.n_clusters))
         if self.balance is None and links.must.all():
             raise InputError(
                 "balance is None and no cannot-link was given: one cluster of all rows would cost nothing; give a "
@@ -123,13 +123,13 @@ class PairwiseMMC(CuttingPlaneClusterer):
         links = context.links
         if links is None or not links.size:
             return None
-        follows = closed(links, int(self.n_clusters))
+        follows = close_links(links, int(self.n_clusters))
         weights = []
         for pairs in (follows.must, follows.cannot):
             m = float(pairs.weight.sum())
             auto = C * m / (m + FEW) * (1.0 if self.n_clusters == 2 else 0.4 / self.n_clusters)
             weights.append(auto if isinstance(self.C_pairs, str) else float(self.C_pairs) * bool(m))
-        rows = gathered(context.engine.dataset, follows.rows)
+        rows = gather_rows(context.engine.dataset, follows.rows)
         return PairLosses(rows, follows.must, follows.cannot, context.geometry, *weights)
 
     def _choose_starts(self, context: FitContext, problem: Problem) -> list[Labelling]:
@@ -139,7 +139,9 @@ class PairwiseMMC(CuttingPlaneClusterer):
         if pairs is None or self._start_name != "k-means":
             return usual
         fewest = min(map(pairs.broken, usual))
-        linked = starts.by_links(engine.dataset, engine.run, context.geometry, k, pairs.rows, pairs.must, context.seed)
+        linked = starts.start_from_links(
+            engine.dataset, engine.run, context.geometry, k, pairs.rows, pairs.must, context.seed
+        )
         if linked is not None and pairs.broken(linked) < CLEARLY * fewest:
             return [linked, *usual[:-1]]
         if k == 2:

@@ -60,7 +60,7 @@ def block_rows(row_bytes: float) -> int:
 def decide(block: Block, params: tuple[Decision, str]) -> Array:
     """Scores of a block; a number that is not finite is an error that names it."""
     decision, name = params
-    f = maps.checked_scores(block, decision)
+    f = maps.check_and_score(block, decision)
     if isinstance(f, tuple):
         rows = block.rows.to_scipy() if isinstance(block.rows, Csr) else block.rows
         raise inspect.named_not_finite(name, f, rows[f[0] - block.start, f[1]])
@@ -78,6 +78,6 @@ class Files:
         """Write a whole chunk: the scores of consecutive blocks, and the labels they decide."""
         f = np.concatenate(found)
         if self.labels is not None:
-            open_to_write(self.labels)[start:stop] = passes.largest(f).astype(np.int32)
+            open_to_write(self.labels)[start:stop] = passes.decide_labels(f).astype(np.int32)
         if self.scores is not None:
             open_to_write(self.scores)[start:stop] = f[:, 0] if f.shape[1] == 1 else f

@@ -10,7 +10,7 @@ from dmmc.data.open import open_dataset
 from dmmc.errors import InputError
 from dmmc.features import maps
 from dmmc.features.maps import Decision
-from dmmc.model import passes
+from dmmc.model import inspect, passes
 
 
 def other_columns(given: int, wanted: int, estimator: str, name: str) -> InputError:
@@ -47,7 +47,7 @@ def _whole_rows(X: Any, n_features: int, estimator: str) -> Any:
 
 
 def _labels(chunk: Any, decision: Decision) -> Array:
-    return _each(chunk, decision, lambda f: passes.largest(f).astype(np.int32))
+    return _each(chunk, decision, lambda f: passes.decide_labels(f).astype(np.int32))
 
 
 def _scores(chunk: Any, decision: Decision) -> Array:
@@ -61,8 +61,8 @@ def _each(chunk: Any, decision: Decision, of: Callable[[Array], Array]) -> Array
     dataset = open_dataset(chunk, n_jobs=1)
     found = []
     for block in dataset.blocks:
-        f = maps.checked_scores(block, decision)
+        f = maps.check_and_score(block, decision)
         if isinstance(f, tuple):
-            raise passes.not_finite(dataset, f)
+            raise inspect.not_finite(dataset, f)
         found.append(of(f))
     return np.concatenate(found)

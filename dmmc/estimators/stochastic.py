@@ -260,7 +260,7 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
 
     def _go_on(self, engine: Engine, before: Geometry) -> None:
         """One epoch over the engine's rows, with the centre of all rows seen so far."""
-        batch, joint = geometries.with_more(engine.dataset, engine.rows, before)
+        batch, joint = geometries.measure_more(engine.dataset, engine.rows, before)
         n, seen = engine.dataset.n_rows, before.total
         balance = float(self.balance) if isinstance(self.balance, float | int) else BALANCE
         lowest, highest = self._choose_bounds(n)

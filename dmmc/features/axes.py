@@ -35,7 +35,7 @@ def principal_axes(oracle: Oracle, geometry: Geometry, wanted: int, key: list[in
         planes = geometry.raw(V, np.zeros(width)) if centred else _uncentred(geometry, V)
         image = oracle(passes.second_moment, planes)
         tilt = image.tilt if centred else np.zeros(width)
-        V = _orthonormal(geometry.centred(image.weighted, tilt), V)
+        V = _orthonormal(geometry.centre(image.weighted, tilt), V)
     return np.asarray(V[:wanted])
 
 

@@ -14,7 +14,7 @@ from dmmc.errors import InputError
 from dmmc.features import graph
 from dmmc.features.axes import Oracle, principal_axes
 from dmmc.features.graph import Index, Neighbours
-from dmmc.features.maps import Manifold, Map, Projection, mapped
+from dmmc.features.maps import Manifold, Map, Projection, map_rows
 from dmmc.model.geometry import Geometry
 
 Remember = Callable[[str, Callable[[], dict[str, Array]]], dict[str, Array]]
@@ -80,13 +80,13 @@ def build(
     remember : makes what a phase makes, unless that is known from an earlier run
     """
     check(ask, dataset)
-    projection, Z = _compared(ask, dataset, oracle, each, geometry, remember)  # 1
+    projection, Z = _place_rows(ask, dataset, oracle, each, geometry, remember)  # 1
     if ask.features == "lsa" and not ask.graph:
         return Built(projection, Z, None, None, {})
     count = min(ask.n_neighbors, len(Z) - 1)
     near = remember("neighbours", lambda: _neighbours(Z, count, ask.threads))  # 2
     found = Neighbours(near["who"], near["distance"])
-    others = graph.without_self(found)
+    others = graph.drop_self(found)
     scale = graph.scale_of(others.distance)
     A = graph.adjacency(others, scale)
     notes = {"recall": float(near["recall"][0]), "pieces": graph.pieces(A)}
@@ -95,14 +95,14 @@ def build(
     if ask.graph or ask.features == "spectral":
         values = remember("spectral", lambda: {"values": _spectral(A, ask.n_clusters)})["values"]
         unit = replace(row_map, values=values, unit=True)
-        spectral = unit.averaged(found)
+        spectral = unit.average(found)
         if ask.features == "spectral":
             return Built(unit, spectral, A, spectral, notes)
     if ask.features in ("raw", "lsa"):
         return Built(projection if ask.features == "lsa" else None, Z, A, spectral, notes)
     values = remember("features", lambda: {"values": _values(A, Z, ask)})["values"]
     row_map = replace(row_map, values=values)
-    return Built(row_map, row_map.averaged(found), A, spectral, notes)
+    return Built(row_map, row_map.average(found), A, spectral, notes)
 
 
 def check(ask: Ask, dataset: Rows) -> None:
@@ -117,7 +117,7 @@ def check(ask: Ask, dataset: Rows) -> None:
         graph.check_size(dataset.name, wanted, machine.free_memory())
 
 
-def _compared(
+def _place_rows(
     ask: Ask,
     dataset: Rows,
     oracle: Oracle,
@@ -129,7 +129,7 @@ def _compared(
 
     def make() -> dict[str, Array]:
         projection = _projection(ask, dataset, oracle, geometry)
-        return {"w": projection.W, "b": projection.b, "rows": np.concatenate(list(each(mapped, projection)))}
+        return {"w": projection.W, "b": projection.b, "rows": np.concatenate(list(each(map_rows, projection)))}
 
     made = remember("axes", make)
     return Projection(made["w"], made["b"], unit=_by_angle(ask, dataset)), made["rows"]
@@ -142,7 +142,7 @@ def _neighbours(Z: Array, count: int, threads: int) -> dict[str, Array]:
 
 
 def _values(A: Any, Z: Array, ask: Ask) -> Array:
-    values = graph.smoothed(A, Z, SMOOTHINGS) if ask.features == "smooth" else _umap(Z, ask)
+    values = graph.smooth(A, Z, SMOOTHINGS) if ask.features == "smooth" else _umap(Z, ask)
     return np.ascontiguousarray(values, np.float32)
 
 

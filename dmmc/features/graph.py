@@ -77,9 +77,9 @@ class Index:
         asked = np.ascontiguousarray(queries, np.float32)
         reach, candidates = self._index.search(asked, min(k + SPARE, len(self.points)))
         who, squared = np.empty((len(asked), k), np.int64), np.empty((len(asked), k))
-        _ranked(self.points, asked, candidates, who, squared)
+        _rank(self.points, asked, candidates, who, squared)
         if candidates.shape[1] < len(self.points) <= EXACT:
-            _completed(self.points, asked, reach[:, -1].astype(np.float64), who, squared)
+            _complete(self.points, asked, reach[:, -1].astype(np.float64), who, squared)
         return Neighbours(who, np.sqrt(squared))
 
     def recall(self, k: int) -> float:
@@ -109,7 +109,7 @@ def _squared(a: Array, b: Array, limit: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _ranked(points: Array, queries: Array, candidates: Array, who: Array, squared: Array) -> None:
+def _rank(points: Array, queries: Array, candidates: Array, who: Array, squared: Array) -> None:
     """The nearest candidates of each query by distances in float64, ties to the lowest number."""
     k = who.shape[1]
     for i in range(queries.shape[0]):
@@ -133,7 +133,7 @@ def _ranked(points: Array, queries: Array, candidates: Array, who: Array, square
 
 
 @njit(cache=True, nogil=True)
-def _completed(points: Array, queries: Array, reach: Array, who: Array, squared: Array) -> None:
+def _complete(points: Array, queries: Array, reach: Array, who: Array, squared: Array) -> None:
     """Compare with all points where one that was no candidate may be as near as the last neighbour.
 
     `reach` is how far the candidates go, squared, as the index rounds it: `|a|² + |b|² - 2ab` in float32.
@@ -167,7 +167,7 @@ def weights(distance: Array, own: Array, theirs: Array) -> Array:
     return np.asarray(np.maximum(np.exp(-(distance**2) / (own[:, None] * theirs)), LEAST))
 
 
-def without_self(found: Neighbours) -> Neighbours:
+def drop_self(found: Neighbours) -> Neighbours:
     """Neighbours of the points themselves, with each point taken out of its own list (or the last, among equals)."""
     n, k = found.who.shape
     own = found.who == np.arange(n)[:, None]
@@ -226,7 +226,7 @@ def spectrum(A: Any, count: int) -> Array:
     return np.asarray(U * signs)
 
 
-def smoothed(A: Any, Z: Array, times: int) -> Array:
+def smooth(A: Any, Z: Array, times: int) -> Array:
     """`Z <- (Z + P Z) / 2`, so many times: rows move towards the mean of their neighbours."""
     inverse = 1.0 / np.asarray(A.sum(axis=1))
     P = A.multiply(inverse.reshape(-1, 1)).tocsr()

@@ -126,7 +126,7 @@ class _Features:
 
     def take(self, rows: Array) -> Array:
         """Features of a few rows."""
-        return maps.of_rows(self._map, self._engine.dataset.take(rows))
+        return maps.map_few_rows(self._map, self._engine.dataset.take(rows))
 
     def read(self, start: int, stop: int) -> Array:
         """Features of rows start to stop."""

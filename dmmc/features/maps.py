@@ -38,7 +38,7 @@ class Projection:
 
     def apply(self, block: Block) -> Array:
         """Features of a block's rows, float32."""
-        return scaled(kernels.scores(block.rows, self.W) + self.b, self.unit)
+        return scale_rows(kernels.scores(block.rows, self.W) + self.b, self.unit)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """What a file keeps of it."""
@@ -87,16 +87,16 @@ class Manifold:
         with self._lock:
             if not self._index:
                 self._index.append(Index(self.points, 1))
-        return self.averaged(self._index[0].nearest(Z, min(self.n_neighbors + 1, len(self.points))))
+        return self.average(self._index[0].nearest(Z, min(self.n_neighbors + 1, len(self.points))))
 
-    def averaged(self, found: Neighbours) -> Array:
+    def average(self, found: Neighbours) -> Array:
         """Features of rows whose neighbours are known."""
         # a row's own scale is not known, as it may be new: that of its nearest fitted row stands for it
         w = weights(found.distance, self.scale[found.who[:, 0]], self.scale[found.who])
         mean = np.zeros((len(found.who), self.values.shape[1]))
         for j in range(found.who.shape[1]):
             mean += w[:, j, None] * self.values[found.who[:, j]]
-        return scaled(mean / w.sum(axis=1, keepdims=True), self.unit)
+        return scale_rows(mean / w.sum(axis=1, keepdims=True), self.unit)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """What a file keeps of it."""
@@ -115,14 +115,14 @@ Decision = tuple[Map | None, Hyperplanes | Tree]
 """What is made of a row, and the hyperplanes that decide about it, side by side or as a tree."""
 
 
-def scaled(rows: Array, unit: bool) -> Array:
+def scale_rows(rows: Array, unit: bool) -> Array:
     """Rows as float32, scaled to norm 1 if wanted; a row of zeros stays."""
     if unit:
         rows = rows / np.maximum(np.sqrt((rows**2).sum(axis=1, keepdims=True)), 1e-12)
     return rows.astype(np.float32)
 
 
-def mapped(block: Block, row_map: Map) -> Array:
+def map_rows(block: Block, row_map: Map) -> Array:
     """As a pass: features of a block."""
     return row_map.apply(block)
 
@@ -130,22 +130,22 @@ def mapped(block: Block, row_map: Map) -> Array:
 def scores(block: Block, params: Decision) -> Array:
     """As a pass: decision values of a block's features (or of its rows as they are)."""
     row_map, planes = params
-    return passes.scores(block if row_map is None else embedded(block, row_map), planes)
+    return passes.scores(block if row_map is None else embed_block(block, row_map), planes)
 
 
-def checked_scores(block: Block, params: Decision) -> Array | tuple[int, int]:
+def check_and_score(block: Block, params: Decision) -> Array | tuple[int, int]:
     """As `scores`; where a row holds NaN or infinity, its place (row of the matrix, column) instead."""
     if not np.isfinite(inspect.magnitude(block)):
         return inspect.first_nonfinite(block)
     return scores(block, params)
 
 
-def embedded(block: Block, row_map: Map) -> Block:
+def embed_block(block: Block, row_map: Map) -> Block:
     """The block with features for rows."""
     return Block(block.index, block.start, block.stop, row_map.apply(block))
 
 
-def of_rows(row_map: Map, rows: Any) -> Array:
+def map_few_rows(row_map: Map, rows: Any) -> Array:
     """Features of a few rows: an array, or scipy CSR rows."""
     return np.concatenate([row_map.apply(block) for block in open_dataset(rows, n_jobs=1).blocks])
 

@@ -115,15 +115,15 @@ class Planes(NamedTuple):
         heights = self.intercepts[of] - self.slopes[of] @ W.ravel() - self.tilts[of] @ b
         return max(0.0, float(heights.max(initial=0.0)))
 
-    def shifted(self, intercepts: Floats, slopes: Floats, tilts: Floats) -> Planes:
+    def shift(self, intercepts: Floats, slopes: Floats, tilts: Floats) -> Planes:
         """The same points after the labels changed, which adds this to the movable planes."""
         m = self.movable
         changed = [array.copy() for array in (self.intercepts, self.slopes, self.tilts)]
         for array, change in zip(changed, (intercepts, slopes, tilts), strict=True):
             array[m] += change
-        return self.moved(*changed)
+        return self.move(*changed)
 
-    def moved(self, intercepts: ArrayLike, slopes: ArrayLike, tilts: ArrayLike) -> Planes:
+    def move(self, intercepts: ArrayLike, slopes: ArrayLike, tilts: ArrayLike) -> Planes:
         """The same points after the labels changed: every plane moved, the weights stay as the warm start."""
         z = np.array(slopes, dtype=np.float64).reshape(self.slopes.shape)
         m, K, d = self.points.shape
@@ -139,7 +139,7 @@ class Planes(NamedTuple):
             gram=gram,
         )
 
-    def solved(self, multipliers: ArrayLike, C: float) -> Planes:
+    def record_solution(self, multipliers: ArrayLike, C: float) -> Planes:
         """Keep a solution of the master, and count who carried no weight in it."""
         weight = np.array(multipliers, dtype=np.float64)
         return self._replace(multipliers=weight, idle=np.where(weight > _CARRIES * C, 0, self.idle + 1))

@@ -122,15 +122,15 @@ def solve(
             at = _evaluate(dual, at.x, None, barrier, K)
             continue
         if barrier <= last and decrement <= barrier:  # E is as near to its limit as the point is to the path
-            found = _certified(dual, at, barrier, C, K)
+            found = _certify(dual, at, barrier, C, K)
             best = found if best is None or _gap(found) < _gap(best) else best
             if _gap(best) <= tolerance * C:
                 break
-        moved = _moved(dual, at, direction, decrement, barrier, K)
+        moved = _move(dual, at, direction, decrement, barrier, K)
         if moved is None:
             break
         at = moved
-    return _certified(dual, at, barrier, C, K) if best is None else best
+    return _certify(dual, at, barrier, C, K) if best is None else best
 
 
 def _gap(found: Mixed) -> float:
@@ -217,7 +217,7 @@ def _newton(dual: _Dual, at: _At, barrier: float, K: int) -> tuple[Floats, float
     return direction, float(gradient @ direction)
 
 
-def _moved(dual: _Dual, at: _At, direction: Floats, decrement: float, barrier: float, K: int) -> _At | None:
+def _move(dual: _Dual, at: _At, direction: Floats, decrement: float, barrier: float, K: int) -> _At | None:
     """A step that raises the value; None if there is none, which is rounding."""
     step, lift = direction[:-1], float(direction[-1])
     reach = min(float((at.x[step < 0] / -step[step < 0]).min(initial=np.inf)), np.inf)
@@ -232,7 +232,7 @@ def _moved(dual: _Dual, at: _At, direction: Floats, decrement: float, barrier: f
     return None
 
 
-def _certified(dual: _Dual, at: _At, barrier: float, C: float, K: int) -> Mixed:
+def _certify(dual: _Dual, at: _At, barrier: float, C: float, K: int) -> Mixed:
     """Primal and dual value at the biases and ``W = E V``, and which planes carry weight in the limit."""
     E = 2.0 * barrier * (at.vectors / (at.t - at.eigenvalues)) @ at.vectors.T
     E /= np.trace(E)

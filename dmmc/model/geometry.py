@@ -58,7 +58,7 @@ class Geometry:
         folded = W / self.unit
         return passes.Hyperplanes(folded, b - folded @ self.mean, np.zeros_like(b) if price is None else price)
 
-    def centred(self, weighted: Array, tilt: Array) -> Array:
+    def centre(self, weighted: Array, tilt: Array) -> Array:
         """Mean of `coef * row` from the sums of `coef * raw row` and of `coef`."""
         out: Array = (weighted - tilt[..., None] * self.mean) / (self.unit * self.total)
         return out
@@ -88,22 +88,22 @@ def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tup
     -------
     geometry, and the dataset with the weights of outliers lowered (or as it was)
     """
-    shift = _row(dataset, 0)
+    shift = _take_row(dataset, 0)
     found = list(run(inspect.inspect, shift))  # 1
     _check_numbers(dataset, found)
     total, mean, variance = _moments([block.moments for block in found], shift)
     weight = np.ones(dataset.n_rows) if dataset.weight is None else dataset.weight.copy()
     if not total > 0:
         raise InputError("the sample weights of all rows are 0; at least one row must count.")
-    sample = _sampled(dataset, weight)  # 2
+    sample = _look_at_sample(dataset, weight)  # 2
     standardise = scale == "standard" or (scale == "auto" and sample.differs_widely)
     # a feature that hardly ever moves has no spread but that of its few rows
     spread = np.where(sample.spread > 0, sample.spread, np.sqrt(variance))
     inverse = 1.0 / np.where(spread > 0, spread, 1.0) if standardise else np.ones(dataset.n_features)
     far = np.concatenate(list(run(inspect.distances, (sample.centre, inverse))))  # 3
-    limits = _limits(dataset, far, weight)
+    limits = _find_limits(dataset, far, weight)
     if limits is not None:
-        shift = _row(dataset, int(far.argmin()))
+        shift = _take_row(dataset, int(far.argmin()))
         total, mean, variance = _moments(run(inspect.describe, (shift, limits)), shift)  # 4
         weight[limits.rows] *= limits.factors
         dataset = dataset.with_columns(weight=weight)
@@ -114,7 +114,7 @@ def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tup
     return Geometry(mean, unit, total, standardise, _fingerprint(dataset, found), norm), dataset
 
 
-def of_part(dataset: Rows, run: Callable[..., Iterable[Any]], whole: Geometry) -> Geometry | None:
+def measure_part(dataset: Rows, run: Callable[..., Iterable[Any]], whole: Geometry) -> Geometry | None:
     """The geometry of the rows that have weight, features on the scale of the whole; None where they do not differ.
 
     Parameters
@@ -130,7 +130,7 @@ def of_part(dataset: Rows, run: Callable[..., Iterable[Any]], whole: Geometry) -
     return replace(whole, mean=mean, unit=spread * whole.unit, total=total)
 
 
-def with_more(dataset: Rows, run: Callable[..., Iterable[Any]], before: Geometry) -> tuple[Geometry, Geometry]:
+def measure_more(dataset: Rows, run: Callable[..., Iterable[Any]], before: Geometry) -> tuple[Geometry, Geometry]:
     """The geometry when more rows have come: their mean joins that of the earlier ones, the unit stays.
 
     Parameters
@@ -195,7 +195,7 @@ def _moments(parts: Iterable[Description], shift: Array) -> tuple[float, Array, 
     return total, mean + shift, np.where(variance > 1e-14 * mean**2, variance, 0.0)
 
 
-def _row(dataset: Rows, number: int) -> Array:
+def _take_row(dataset: Rows, number: int) -> Array:
     """A row to take moments about: nearer to the mean than 0 is, and a constant feature is exactly 0 from it."""
     row = dataset.take(np.array([number]))
     row = (row.toarray() if dataset.is_sparse else row)[0].astype(np.float64)
@@ -210,7 +210,7 @@ class _Sample(NamedTuple):
     differs_widely: bool
 
 
-def _sampled(dataset: Rows, weight: Array) -> _Sample:
+def _look_at_sample(dataset: Rows, weight: Array) -> _Sample:
     """Centre and spread of evenly spaced rows; whether spreads differ, of the features that move in most rows.
 
     Features that are 0 in most rows (words, rare events) differ in frequency rather than in unit.
@@ -249,7 +249,7 @@ def _quantile(values: Array, weight: Array, q: float) -> Array:
     return np.asarray(values[order[at, np.arange(values.shape[1])], np.arange(values.shape[1])])
 
 
-def _limits(dataset: Rows, far: Array, weight: Array) -> Limits | None:
+def _find_limits(dataset: Rows, far: Array, weight: Array) -> Limits | None:
     """Let a row beyond FAR times the median distance count as much, in the second moment, as a median row."""
     typical = float(_quantile(far[:, None], weight, 0.5)[0])
     outlying = np.flatnonzero((far > FAR * typical) & (weight > 0)) if typical > 0 else np.zeros(0, int)

@@ -12,8 +12,6 @@ from dmmc import kernels
 from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
 from dmmc.kernels import FROZEN, GIVEN, NEAREST, OWN, Sums
-from dmmc.model import inspect
-from dmmc.model.inspect import not_finite as not_finite
 from dmmc.model.losses import Table
 
 
@@ -34,7 +32,7 @@ class Hyperplanes(NamedTuple):
         """Whether they are scored side by side: it decides the last bits."""
         return len(self.W) > 1
 
-    def decided(self, products: Array) -> Array:
+    def decide(self, products: Array) -> Array:
         """Decision values (m, K) from `rows @ W.T`, prices included."""
         lift: Array = self.b + self.price
         return products + lift
@@ -62,7 +60,7 @@ class Tree(NamedTuple):
         """Always side by side, so that a split has the same bits whatever splits stand beside it."""
         return True
 
-    def decided(self, products: Array) -> Array:
+    def decide(self, products: Array) -> Array:
         """The least signed margin on the way to each leaf: at least 0 at the leaf that is reached, else below 0."""
         f = products + self.b
         # 0 goes to child 1, so at 0 the way to child 0 is next to nothing below 0
@@ -87,22 +85,15 @@ class Tree(NamedTuple):
 
 def scores(block: Block, planes: Hyperplanes | Tree) -> Array:
     """Decision values (m, K), prices included; of a tree, one a leaf."""
-    return planes.decided(kernels.scores(block.rows, planes.W, wide=planes.wide))
+    return planes.decide(kernels.scores(block.rows, planes.W, wide=planes.wide))
 
 
-def checked_scores(block: Block, planes: Hyperplanes | Tree) -> Array | tuple[int, int]:
-    """As `scores`; where a row holds NaN or infinity, its place (row of the matrix, column) instead."""
-    if not np.isfinite(inspect.magnitude(block)):
-        return inspect.first_nonfinite(block)
-    return scores(block, planes)
-
-
-def highest(block: Block, planes: Hyperplanes | Tree) -> Array:
+def label_rows(block: Block, planes: Hyperplanes | Tree) -> Array:
     """Number of the hyperplane with the highest score, for each row; there may be thousands of them."""
     return np.asarray(scores(block, planes).argmax(axis=1), np.int32)
 
 
-def largest(decision: Array) -> Array:
+def decide_labels(decision: Array) -> Array:
     """Labels from decision values: the sign of one, the largest of several; f = 0 is label 1, ties to the lowest."""
     labels = decision[:, 0] >= 0 if decision.shape[1] == 1 else decision.argmax(axis=1)
     return np.asarray(labels, np.int8)
@@ -128,7 +119,7 @@ class ByScores(NamedTuple):
         W, b, price = self.planes
         f = kernels.scores(block.rows, W, wide=self.wide)
         # the additions in the order of the kernels, so that a recomputed label is the same label
-        return largest(f + (b + price) if len(W) == 1 else (f + b) + price)
+        return decide_labels(f + (b + price) if len(W) == 1 else (f + b) + price)
 
 
 class Given(NamedTuple):
@@ -235,14 +226,14 @@ def sweep(block: Block, params: Sweep) -> tuple[Answer, ...]:
     for g, request in enumerate(requests):
         span = slice(g * K, (g + 1) * K)
         own = Sums(sums.weighted[span], sums.tilt[span], sums.intercept[g], sums.risk[g], sums.counts[g])
-        flips, moved = _moved(block, request, params, old[g], new[g])
+        flips, moved = _sum_moved(block, request, params, old[g], new[g])
         answers.append(Answer(own, flips, moved))
         if request.relabel:
             block.cache[request.run] = (ByScores(request.at, wide).key, new[g])
     return tuple(answers)
 
 
-def _moved(block: Block, request: Request, params: Sweep, old: Array, new: Array) -> tuple[float, Sums]:
+def _sum_moved(block: Block, request: Request, params: Sweep, old: Array, new: Array) -> tuple[float, Sums]:
     """Only flips matter: each plane changes by its flipped rows' contributions under the new and the old labels."""
     m, K, d = request.points.shape if request.relabel else (0, *request.points.shape[1:])
     flipped = np.flatnonzero(old != new)

@@ -16,7 +16,7 @@ CLOSED = 20_000
 """Pairs of one kind that links may imply; where it would be more, those that were given have to do."""
 
 
-def checked(links: Links, n_rows: int, n_clusters: int) -> Links:
+def check_links(links: Links, n_rows: int, n_clusters: int) -> Links:
     """The distinct pairs, if all are of known rows and no two contradict each other.
 
     Parameters
@@ -46,7 +46,7 @@ def checked(links: Links, n_rows: int, n_clusters: int) -> Links:
             f"{links.other[second]}); each counts once.",
             ClusteringWarning,
         )
-        links = links.chosen(np.sort(first))
+        links = links.select(np.sort(first))
     _refuse_contradiction(links, n_clusters)
     return links
 
@@ -180,7 +180,7 @@ class Closed(NamedTuple):
     cannot: Pairs
 
 
-def closed(links: Links, n_clusters: int) -> Closed:
+def close_links(links: Links, n_clusters: int) -> Closed:
     """All pairs that follow from those given, if there are not too many of them.
 
     Rows that must be with the same row must be together; what one of them cannot be with, none of them can. With two

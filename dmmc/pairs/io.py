@@ -48,7 +48,7 @@ class Links(NamedTuple):
         """Where pair p was given, where the file is known."""
         return f"line {self.lines[p]}" if self.name else f"constraints[{self.lines[p]}]"
 
-    def chosen(self, which: Array) -> Links:
+    def select(self, which: Array) -> Links:
         """Some of them."""
         return Links(self.one[which], self.other[which], self.must[which], self.lines[which], self.name)
 
@@ -73,15 +73,15 @@ def read(given: Any) -> Links:
     if isinstance(given, Links):
         return given
     if given is None:
-        return _links([], [], "")
+        return _make_links([], [], "")
     if isinstance(given, str | os.PathLike):
-        return _from_csv(Path(given))
+        return _read_csv(Path(given))
     if hasattr(given, "columns"):
         missing = [column for column in COLUMNS if column not in list(given.columns)]
         if missing:
             raise InputError(f"constraints are a frame without the column {missing[0]!r}; i, j and link are wanted.")
         given = list(zip(*(given[column].to_numpy().tolist() for column in COLUMNS), strict=True))
-        return _links(*_answered(given, range(len(given)), "constraints"), "")
+        return _make_links(*_drop_unanswered(given, range(len(given)), "constraints"), "")
     if isinstance(given, np.ndarray):
         if given.ndim != 2 or given.shape[1] != 3:
             raise InputError(f"constraints are an array of shape {given.shape}; (m, 3) is wanted, rows of {WANTED}.")
@@ -89,10 +89,10 @@ def read(given: Any) -> Links:
     if not isinstance(given, Iterable):
         raise InputError(f"constraints are a {type(given).__name__}; an array, a list or a path of pairs is wanted.")
     found = list(given)
-    return _links(found, range(len(found)), "")
+    return _make_links(found, range(len(found)), "")
 
 
-def _from_csv(path: Path) -> Links:
+def _read_csv(path: Path) -> Links:
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
@@ -111,10 +111,10 @@ def _from_csv(path: Path) -> Links:
         raise InputError(f"{path} is a folder; a csv with the columns i,j,link is wanted.") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read as csv ({error}).") from error
-    return _links(*_answered(rows, lines, str(path)), str(path))
+    return _make_links(*_drop_unanswered(rows, lines, str(path)), str(path))
 
 
-def _answered(rows: Sequence[Any], lines: Sequence[int], name: str) -> tuple[list[Any], list[int]]:
+def _drop_unanswered(rows: Sequence[Any], lines: Sequence[int], name: str) -> tuple[list[Any], list[int]]:
     """Pairs of a table whose link was filled in, and their places: an empty cell is "", None or NaN."""
     kept = [p for p, row in enumerate(rows) if str(row[2]).strip().lower() not in ("", "nan", "none", "<na>")]
     if len(kept) < len(rows):
@@ -122,14 +122,14 @@ def _answered(rows: Sequence[Any], lines: Sequence[int], name: str) -> tuple[lis
     return [rows[p] for p in kept], [lines[p] for p in kept]
 
 
-def _links(rows: Sequence[Any], lines: Sequence[int], name: str) -> Links:
+def _make_links(rows: Sequence[Any], lines: Sequence[int], name: str) -> Links:
     ends, must = np.empty((len(rows), 2), np.int64), np.empty(len(rows), np.bool_)
     for p, row in enumerate(rows):
         where = f"line {lines[p]} of {name}" if name else f"constraints[{lines[p]}]"
         if not (isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) and len(row) == 3):
             raise InputError(f"{where} is {row!r}; {WANTED} is wanted.")
         for q in (0, 1):
-            ends[p, q] = _row(row[q], where)
+            ends[p, q] = _read_row_number(row[q], where)
         link = row[2]
         if isinstance(link, float | np.floating) and link in (1.0, -1.0):
             link = int(link)
@@ -140,7 +140,7 @@ def _links(rows: Sequence[Any], lines: Sequence[int], name: str) -> Links:
     return Links(ends[:, 0].copy(), ends[:, 1].copy(), must, np.array(lines, np.int64), name)
 
 
-def _row(value: Any, where: str) -> int:
+def _read_row_number(value: Any, where: str) -> int:
     """A row's number; text and floats may say one."""
     try:
         number = int(value)

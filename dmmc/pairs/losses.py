@@ -29,7 +29,7 @@ class Cut(NamedTuple):
     tilt: Array
 
 
-def gathered(dataset: Rows, wanted: Array) -> Array | Csr:
+def gather_rows(dataset: Rows, wanted: Array) -> Array | Csr:
     """A few rows of a data set, as the kernels read them."""
     rows = dataset.take(wanted)
     if isinstance(rows, np.ndarray):
@@ -106,7 +106,7 @@ class PairLosses:
         one, other = self.must.ends.T
         t = f[one] - f[other]
         pull = share * np.sign(t)
-        return float(np.sum(share * np.abs(t))), _counted(one, pull, f) - _counted(other, pull, f)
+        return float(np.sum(share * np.abs(t))), _sum_pulls(one, pull, f) - _sum_pulls(other, pull, f)
 
     def _together(self, f: Array) -> tuple[float, Array]:
         """Mean over cannot-links of `|f(x1) + f(x2)|`, or of `max_r h_r - mean_r h_r`, h = f(x1) + f(x2)."""
@@ -118,7 +118,7 @@ class PairLosses:
         else:
             loss = (h.max(axis=1) - h.mean(axis=1))[:, None]
             pull = share * (np.arange(f.shape[1]) == h.argmax(axis=1)[:, None])
-        return float(np.sum(share * loss)), _counted(one, pull, f) + _counted(other, pull, f)
+        return float(np.sum(share * loss)), _sum_pulls(one, pull, f) + _sum_pulls(other, pull, f)
 
     def _mean(self, coef: Array) -> tuple[Array, Array]:
         """Minus the sums of `coef * row` on centred rows, and of `coef`."""
@@ -133,6 +133,6 @@ def _share(pairs: Pairs) -> Array:
     return np.asarray(pairs.weight / max(pairs.weight.sum(), 1.0))[:, None]
 
 
-def _counted(rows: Array, pull: Array, f: Array) -> Array:
+def _sum_pulls(rows: Array, pull: Array, f: Array) -> Array:
     """Sum of the pulls at each row."""
     return np.stack([np.bincount(rows, column, minlength=len(f)) for column in pull.T], axis=1)

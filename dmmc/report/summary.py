@@ -78,8 +78,8 @@ def summarise(
     k = max(planes.n_scores, 2)
     rows = _sample_rows(dataset, labels, k)
     sample = dataset.take(rows)
-    seen = sample if row_map is None else maps.of_rows(row_map, sample)
-    f = planes.decided(np.asarray(seen @ planes.W.T))
+    seen = sample if row_map is None else maps.map_few_rows(row_map, sample)
+    f = planes.decide(np.asarray(seen @ planes.W.T))
     lead, of = find_margins(f), labels[rows]
     shown = SHOWN
     if images:
@@ -132,7 +132,7 @@ def count_margins(block: Block, params: tuple[Decision, Array]) -> Array:
     f = maps.scores(block, decision)
     bins = np.clip(np.searchsorted(edges, find_margins(f), side="right") - 1, 0, BINS - 1)
     counts = np.zeros((max(f.shape[1], 2), BINS), np.int64)
-    np.add.at(counts, (passes.largest(f), bins), 1)
+    np.add.at(counts, (passes.decide_labels(f), bins), 1)
     return counts
 
 

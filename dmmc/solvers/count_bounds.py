@@ -29,12 +29,12 @@ SLACK = 1.5
 """A price is stale when its cluster is this far inside the bound the price was made for."""
 
 
-def violated(counts: Array, lowest: float, highest: float) -> bool:
+def is_violated(counts: Array, lowest: float, highest: float) -> bool:
     """Whether any cluster's share of the weight is out of bounds (by more than rounding)."""
     return _excess(counts, *_bounds(len(counts), lowest, highest)) > 0
 
 
-def stale(counts: Array, price: Array, lowest: float, highest: float) -> bool:
+def is_stale(counts: Array, price: Array, lowest: float, highest: float) -> bool:
     """Whether a price is on although its cluster is well inside its bounds."""
     if len(price) == 1:  # raising label 1 is lowering label 0
         raised = int(price[0] > 0)
@@ -42,7 +42,9 @@ def stale(counts: Array, price: Array, lowest: float, highest: float) -> bool:
     return bool(np.any((price > 0) & (counts > SLACK * lowest)) or np.any((price < 0) & (SLACK * counts < highest)))
 
 
-def find(oracle: Oracle, planes: Hyperplanes, total: float, lowest: float | Array, highest: float | Array) -> Array:
+def find_prices(
+    oracle: Oracle, planes: Hyperplanes, total: float, lowest: float | Array, highest: float | Array
+) -> Array:
     """Prices that bring every label's share of the weight into [lowest, highest], as nearly as ties allow.
 
     Parameters

@@ -23,7 +23,7 @@ from dmmc.model.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Label
 from dmmc.solvers import count_bounds
 from dmmc.solvers.cutting_plane_state import Point, Problem, Run, State, describe_shapes
 from dmmc.solvers.parts import check_parts
-from dmmc.solvers.reseed import seeded
+from dmmc.solvers.reseed import reseed_cluster
 from dmmc.solvers.state_shapes import find_misfit
 
 Oracle = Callable[[Callable[..., Any], Any], Any]
@@ -128,38 +128,38 @@ class CuttingPlane:
         run = min(state.runs, key=lambda run: min(run.best.value, run.leader.value))
         settled = run.ended in ("converged", "count bound") and np.isfinite(run.best.value)
         if run.leader.value < run.best.value and not settled:
-            at = self._labelling(run)
+            at = self._choose_label_point(run)
             tried = run._replace(at=at, relabel=True, planes=Planes.empty(*at.W.shape), repriced=False)
             remedy: Run | None = tried
             while remedy is not None:
-                tried, value = self._received(remedy, self._swept([remedy])[0])
-                remedy = self._bounded(tried)
-            if self._alive(tried) or not np.isfinite(run.best.value):
+                tried, value = self._receive(remedy, self._sweep([remedy])[0])
+                remedy = self._restore_bounds(tried)
+            if self._is_alive(tried) or not np.isfinite(run.best.value):
                 run = run._replace(best=tried.at._replace(value=value), counts=tried.counts)
         return min((run, *state.runs), key=lambda run: run.best.value)
 
     def step(self, state: State) -> State:
         """One pass for all runs that are not done, then one master each."""
         active = [run for run in state.runs if not run.ended]
-        answers = self._swept(active)
+        answers = self._sweep(active)
         went = {run.number: self._advance(run, answer) for run, answer in zip(active, answers, strict=True)}
         return State(tuple(went.get(run.number, run) for run in state.runs))
 
     def _advance(self, run: Run, answer: Answer) -> Run:
-        run, value = self._received(run, answer)
+        run, value = self._receive(run, answer)
         if run.relabel:
-            remedy = self._revived(run) or self._bounded(run)
+            remedy = self._revive(run) or self._restore_bounds(run)
             if remedy is not None:
                 return remedy
         p = self.problem
-        first = not (np.isfinite(run.best.value) or count_bounds.violated(run.counts, p.lowest, p.highest))
-        if self._alive(run) and (run.relabel or first):
+        first = not (np.isfinite(run.best.value) or count_bounds.is_violated(run.counts, p.lowest, p.highest))
+        if self._is_alive(run) and (run.relabel or first):
             run = run._replace(seen=min(run.seen, value))
-        return (self._inside if run.inside else self._outside)(run, answer, run.at._replace(value=value))
+        return (self._step_inside if run.inside else self._step_outside)(run, answer, run.at._replace(value=value))
 
     # ------------------------------------------------------------------------------------ what both orders do
 
-    def _swept(self, runs: list[Run]) -> tuple[Answer, ...]:
+    def _sweep(self, runs: list[Run]) -> tuple[Answer, ...]:
         """One pass for all these runs."""
         requests = []
         for run in runs:
@@ -183,7 +183,7 @@ class CuttingPlane:
         )
         return answers
 
-    def _received(self, run: Run, answer: Answer) -> tuple[Run, float]:
+    def _receive(self, run: Run, answer: Answer) -> tuple[Run, float]:
         """Take in a pass: labels and planes as they are now, and the objective at the point it was made at."""
         p = self.problem
         total = p.geometry.total
@@ -195,24 +195,24 @@ class CuttingPlane:
             moved = answer.moved
             if answer.flips and planes.size:
                 m, K = len(planes.movable), planes.tilts.shape[1]
-                slopes = p.geometry.centred(moved.weighted, moved.tilt).reshape(m, -1)
-                planes = planes.shifted(moved.intercept / total, slopes, moved.tilt.reshape(m, K) / total)
+                slopes = p.geometry.centre(moved.weighted, moved.tilt).reshape(m, -1)
+                planes = planes.shift(moved.intercept / total, slopes, moved.tilt.reshape(m, K) / total)
             run = run._replace(labelling=self._labels_at(run.at))
         run = run._replace(planes=planes, counts=answer.at.counts / total, flips=answer.flips, objective=value)
         return run._replace(rounds=run.rounds + run.relabel), value
 
-    def _alive(self, run: Run) -> bool:
+    def _is_alive(self, run: Run) -> bool:
         """Whether every cluster has rows, and each of three or more a fair number of them."""
         k = self.problem.n_clusters
         return bool(run.counts.min() > 0 and (k == 2 or run.counts.min() >= DYING / k))
 
-    def _revived(self, run: Run) -> Run | None:
+    def _revive(self, run: Run) -> Run | None:
         """A dying cluster that no bound protects is seeded again, and the search begins anew; None if all is well."""
         p = self.problem
-        if self._alive(run) or p.lowest > 0 or p.K == 1 or run.reseeded >= 2 * p.n_clusters:
+        if self._is_alive(run) or p.lowest > 0 or p.K == 1 or run.reseeded >= 2 * p.n_clusters:
             return None
         return run._replace(
-            at=seeded(run.at, run.counts, p.sample(), p.geometry),
+            at=reseed_cluster(run.at, run.counts, p.sample(), p.geometry),
             best=run.best._replace(value=np.inf),
             seen=np.inf,
             opened=np.inf,
@@ -220,23 +220,25 @@ class CuttingPlane:
             reseeded=run.reseeded + 1,
         )
 
-    def _bounded(self, run: Run) -> Run | None:
+    def _restore_bounds(self, run: Run) -> Run | None:
         """Labels out of bounds are taken again with prices; None if all is well."""
         p = self.problem
         priced = bool(run.at.price.any())
-        off = count_bounds.violated(run.counts, p.lowest, p.highest)
-        if run.repriced or not (off or (priced and count_bounds.stale(run.counts, run.at.price, p.lowest, p.highest))):
+        off = count_bounds.is_violated(run.counts, p.lowest, p.highest)
+        if run.repriced or not (
+            off or (priced and count_bounds.is_stale(run.counts, run.at.price, p.lowest, p.highest))
+        ):
             return None
         planes = p.geometry.raw(run.at.W, run.at.b)
-        price = count_bounds.find(self.oracle, planes, p.geometry.total, p.lowest, p.highest)
+        price = count_bounds.find_prices(self.oracle, planes, p.geometry.total, p.lowest, p.highest)
         return run._replace(at=run.at._replace(price=price), repriced=True)
 
-    def _with_cut(self, run: Run, answer: Answer) -> Run:
+    def _add_cut(self, run: Run, answer: Answer) -> Run:
         """The plane at this point joins the working set."""
         p = self.problem
         total = p.geometry.total
         at = p.geometry.raw(run.at.W, run.at.b)
-        slope = p.geometry.centred(answer.at.weighted, answer.at.tilt).ravel()
+        slope = p.geometry.centre(answer.at.weighted, answer.at.tilt).ravel()
         intercept, tilt = float(answer.at.intercept) / total, answer.at.tilt / total
         planes = run.planes.add(at.W, at.b, intercept, slope, tilt, run.at.price)
         if p.pairs is not None:
@@ -246,17 +248,17 @@ class CuttingPlane:
                     planes = planes.add(at.W, at.b, 0.0, cut.slope, cut.tilt, group=cut.group)
         return run._replace(planes=planes)
 
-    def _solved(self, run: Run) -> Run:
+    def _solve_master(self, run: Run) -> Run:
         """The master's lowest point is where the next plane is cut; idle planes leave."""
         p = self.problem
         rough = p.norm.accuracy * min(run.gap / p.C, 0.1)  # a coarse bound will do while the gap is wide
         budgets = p.C if p.pairs is None else p.budgets
         solved, W = p.norm.solve(run.planes, run.leader.W, budgets, p.box, max(0.01 * p.epsilon, rough))
-        planes = run.planes.solved(solved.multipliers, p.C)
-        at = self._inward(run, Point(W, solved.bias, run.at.price, solved.value))
+        planes = run.planes.record_solution(solved.multipliers, p.C)
+        at = self._pull_inward(run, Point(W, solved.bias, run.at.price, solved.value))
         return run._replace(planes=planes.drop_idle(IDLE_ROUNDS), at=at, bound=solved.lower_bound, repriced=False)
 
-    def _inward(self, run: Run, lowest: Point) -> Point:
+    def _pull_inward(self, run: Run, lowest: Point) -> Point:
         """Part of the way back from the master's lowest point to the leader, where a norm bends too little by itself.
 
         The master's point then jumps from one end of the working set to the other, and planes cut there tell little of
@@ -268,17 +270,17 @@ class CuttingPlane:
         W, b = (share * old + (1.0 - share) * new for old, new in zip(run.leader[:2], lowest[:2], strict=True))
         return lowest._replace(W=W, b=b)
 
-    def _labelling(self, run: Run) -> Point:
+    def _choose_label_point(self, run: Run) -> Point:
         """Where labels are taken: at the leader, but not at w = 0, where all rows would get the same one."""
         return run.leader if run.leader.W.any() else run.at
 
-    def _better(self, run: Run, here: Point) -> Point:
+    def _choose_better(self, run: Run, here: Point) -> Point:
         """The better of the best point and this one, if this one's clusters are all alive.
 
         That is the lower one; of three or more clusters with linked rows, the one whose labels break fewer links, as
         there a lower objective is not a better clustering.
         """
-        if not self._alive(run):
+        if not self._is_alive(run):
             return run.best
         pairs = self.problem.pairs
         if pairs is None or self.problem.K == 1 or not np.isfinite(run.best.value):
@@ -291,26 +293,26 @@ class CuttingPlane:
 
     # ------------------------------------------------------------------------------------ 000's order: inside
 
-    def _inside(self, run: Run, answer: Answer, here: Point) -> Run:
+    def _step_inside(self, run: Run, answer: Answer, here: Point) -> Run:
         """CCCP on the working set until the labels settle, then the most violated constraint joins it."""
         p = self.problem
         run = run._replace(leader=here)
         if not run.relabel:
-            return self._solved(self._with_cut(run, answer))._replace(relabel=True)
-        best = self._better(run, here)
+            return self._solve_master(self._add_cut(run, answer))._replace(relabel=True)
+        best = self._choose_better(run, here)
         run = run._replace(best=best, waited=0 if best is here else run.waited + 1)
         if run.waited >= PATIENCE:
-            return self._outwards(run)
+            return self._go_on_outside(run)
         estimate = run.at.value
         fell = run.opened - estimate
         closed = run.gap <= p.tolerance
         if closed and (run.flips == 0 or fell <= p.tolerance):
             return run._replace(ended="converged")
         if not closed and (run.flips == 0 or fell <= SETTLED * abs(estimate)):
-            return self._solved(self._with_cut(run, answer)._replace(opened=np.inf))
-        return self._solved(run._replace(opened=estimate))
+            return self._solve_master(self._add_cut(run, answer)._replace(opened=np.inf))
+        return self._solve_master(run._replace(opened=estimate))
 
-    def _outwards(self, run: Run) -> Run:
+    def _go_on_outside(self, run: Run) -> Run:
         """Go on outside from the best point, with a working set of its own: its planes follow another rule."""
         K, d = run.at.W.shape
         return run._replace(
@@ -324,34 +326,34 @@ class CuttingPlane:
 
     # ---------------------------------------------------------------------------------- 003's order: outside
 
-    def _outside(self, run: Run, answer: Answer, here: Point) -> Run:
+    def _step_outside(self, run: Run, answer: Answer, here: Point) -> Run:
         """Planes until the convex problem's gap is small against what was gained, then labels again."""
         p = self.problem
         if run.relabel:
-            run = run._replace(best=self._better(run, here), relabel=False)
-            if run.repriced and p.guarded and self._useful(run):
+            run = run._replace(best=self._choose_better(run, here), relabel=False)
+            if run.repriced and p.guarded and self._is_useful(run):
                 return run._replace(ended="count bound")
             stays = run.flips == 0 and run.planes.size > 0  # the labels, and so the convex problem
             if stays and run.gap > p.tolerance:
-                return self._narrowed(self._solved(run._replace(opened=run.leader.value)))
+                return self._check_gap(self._solve_master(run._replace(opened=run.leader.value)))
             if stays or run.opened - here.value <= min(STALLED * abs(here.value), p.tolerance):
                 return run._replace(ended="converged" if run.gap <= p.tolerance else "stalled")
             run = run._replace(leader=here, opened=here.value, narrowest=np.inf, waited=0)
         elif here.value < run.leader.value:
             run = run._replace(leader=here)
-        return self._narrowed(self._solved(self._with_cut(run, answer)))
+        return self._check_gap(self._solve_master(self._add_cut(run, answer)))
 
-    def _narrowed(self, run: Run) -> Run:
+    def _check_gap(self, run: Run) -> Run:
         """Labels are due when the gap is small; a run whose gap no longer narrows ends."""
         gained = run.opened - run.leader.value if np.isfinite(run.opened) else 0.0
         if run.gap <= max(self.problem.tolerance, 0.5 * gained):
-            return run._replace(at=self._labelling(run)._replace(price=run.at.price), relabel=True)
+            return run._replace(at=self._choose_label_point(run)._replace(price=run.at.price), relabel=True)
         narrower = run.gap < 0.99 * run.narrowest
         waited = 0 if narrower else run.waited + 1
         ended = "stalled" if waited >= PATIENCE else ""
         return run._replace(narrowest=min(run.gap, run.narrowest), waited=waited, ended=ended)
 
-    def _useful(self, run: Run) -> bool:
+    def _is_useful(self, run: Run) -> bool:
         """Whether the labels of this round were taken without prices and are better than chance.
 
         The objective prefers few clusters. Where it leaves such labels for ones with a cluster out of bounds, going on

@@ -118,10 +118,10 @@ class Evolution:
 
     def init(self, labellings: list[list[Labelling]], random: bool = True) -> State:
         """Each restart begins with the individuals that climb from its labels; `random` ones are smoothed."""
-        sums = self.oracle(sign_sums.started, tuple(one for run in labellings for one in run))
+        sums = self.oracle(sign_sums.sum_started, tuple(one for run in labellings for one in run))
         begun = [weighted / self.problem.total for weighted in sums.weighted]
         turn = self.problem.seed
-        young = iter([_beginner(_smooth(p, turn + number) if random else p) for number, p in enumerate(begun)])
+        young = iter([_make_beginner(_smooth(p, turn + number) if random else p) for number, p in enumerate(begun)])
         return State(tuple(Run(number, (), tuple(next(young) for _ in run)) for number, run in enumerate(labellings)))
 
     def find_misfit(self, state: State) -> str:
@@ -162,44 +162,44 @@ class Evolution:
         3. and have offspring, or end
         """
         climbing = [one for run in state.runs for one in run.young if not one.settled]
-        went = iter(self._climbed(climbing))
+        went = iter(self._climb(climbing))
         runs = []
         for run in state.runs:
             run = run._replace(young=tuple(one if one.settled else next(went) for one in run.young))  # 1
             if not run.ended and all(one.settled for one in run.young):
-                run = self._selected(run)  # 2
+                run = self._select(run)  # 2
             runs.append(run)
-        return State(self._with_offspring(runs))  # 3
+        return State(self._add_offspring(runs))  # 3
 
     # ------------------------------------------------------------------------------------------------- climbing
 
-    def _climbed(self, people: list[Individual]) -> list[Individual]:
+    def _climb(self, people: list[Individual]) -> list[Individual]:
         if self.problem.together:
-            return self._climbed_to_the_end(people)
+            return self._climb_to_the_end(people)
         ascend = [i for i, one in enumerate(people) if not one.sweeping]
         sweep = [i for i, one in enumerate(people) if one.sweeping]
         went = list(people)
-        for who, how in ((ascend, self._ascended), (sweep, self._swept)):
+        for who, how in ((ascend, self._ascend), (sweep, self._sweep)):
             if who:
                 for i, one in zip(who, how([people[i] for i in who]), strict=True):
                     went[i] = one
         return went
 
-    def _climbed_to_the_end(self, people: list[Individual]) -> list[Individual]:
+    def _climb_to_the_end(self, people: list[Individual]) -> list[Individual]:
         problem = self.problem
         P = np.stack([one.p for one in people])
         params = Climb(P, problem.total, problem.limit, problem.epsilon, problem.candidates)
-        ends = self.oracle(sign_sums.climbed, params)
+        ends = self.oracle(sign_sums.climb_all, params)
         return [Individual(one.p, one.signs, one.balance, one.fitness, settled=True) for one in ends]
 
-    def _ascended(self, people: list[Individual]) -> list[Individual]:
+    def _ascend(self, people: list[Individual]) -> list[Individual]:
         """Balanced signs of everyone's scores (E13)."""
         problem = self.problem
         P = np.stack([one.p for one in people])
-        found = sign_sums.balanced(self.oracle, P, problem.n_rows, problem.total, problem.limit)
+        found = sign_sums.find_thresholds(self.oracle, P, problem.n_rows, problem.total, problem.limit)
         none = np.zeros(0, np.int64)
         new = tuple(Signs(p, at.threshold, at.cut, none) for p, at in zip(P, found, strict=True))
-        sums = self.oracle(sign_sums.pulled, new)
+        sums = self.oracle(sign_sums.sum_signed, new)
         went = []
         for one, labels, weighted, balance in zip(people, new, sums.weighted, sums.balance, strict=True):
             p = weighted / problem.total
@@ -210,16 +210,14 @@ class Evolution:
                 went.append(one._replace(sweeping=True, still=True, settled=one.still))
         return went
 
-    def _swept(self, people: list[Individual]) -> list[Individual]:
+    def _sweep(self, people: list[Individual]) -> list[Individual]:
         """The flips and swaps that gain most, among the candidates of one pass (E12)."""
         problem = self.problem
         P = np.stack([one.p for one in people])
         params = Sweep(tuple(one.signs for one in people), P, problem.total, problem.candidates)
-        return [
-            self._flipped(one, *best) for one, best in zip(people, self.oracle(sign_sums.gains, params), strict=True)
-        ]
+        return [self._flip(one, *best) for one, best in zip(people, self.oracle(sign_sums.gains, params), strict=True)]
 
-    def _flipped(self, one: Individual, up: sign_sums.Best, down: sign_sums.Best) -> Individual:
+    def _flip(self, one: Individual, up: sign_sums.Best, down: sign_sums.Best) -> Individual:
         problem = self.problem
         weight = np.concatenate([up.weight, down.weight])
         phi = (weight / problem.total)[:, None] * np.concatenate([up.rows, down.rows])
@@ -243,7 +241,7 @@ class Evolution:
 
     # ------------------------------------------------------------------------------------------------ evolving
 
-    def _selected(self, run: Run) -> Run:
+    def _select(self, run: Run) -> Run:
         """The best of the population and of the young who have settled; of copies, one."""
         lowest = run.people[0].fitness if run.people else np.inf
         kept: list[Individual] = []
@@ -256,7 +254,7 @@ class Evolution:
         ended = "converged" if waited >= PATIENCE or self.problem.offspring == 0 else ""
         return run._replace(waited=waited, ended=ended)
 
-    def _with_offspring(self, runs: list[Run]) -> tuple[Run, ...]:
+    def _add_offspring(self, runs: list[Run]) -> tuple[Run, ...]:
         """Kick random parents of the restarts that go on."""
         problem = self.problem
         kicks, parents, turns = [], [], []
@@ -272,10 +270,10 @@ class Evolution:
                 kicks.append(Kick(parent.signs, 1.0 / (run.generation + 2), seed))
         if not kicks:
             return tuple(runs)
-        moved = self.oracle(sign_sums.kicked, tuple(kicks)).weighted
+        moved = self.oracle(sign_sums.sum_kicked, tuple(kicks)).weighted
         young = iter(
             [
-                _beginner(_smooth(one.p - 2.0 * weighted / problem.total, turn))
+                _make_beginner(_smooth(one.p - 2.0 * weighted / problem.total, turn))
                 for one, weighted, turn in zip(parents, moved, turns, strict=True)
             ]
         )
@@ -293,6 +291,6 @@ def _smooth(p: Array, turn: int) -> Array:
     return np.concatenate([np.zeros(max(0, len(p) - count)), p[-count:]])
 
 
-def _beginner(p: Array) -> Individual:
+def _make_beginner(p: Array) -> Individual:
     """Someone who is to climb from p, without signs yet."""
     return Individual(p, Signs(np.zeros(0), 0.0, 0, np.zeros(0, np.int64)), 0.0, np.inf)

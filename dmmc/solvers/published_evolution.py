@@ -79,9 +79,9 @@ class Published:
 
     def init(self, restarts: int) -> Populations:
         """Random signs whose positive side has half of the weight."""
-        return Populations(tuple(self._begun(number) for number in range(restarts)))
+        return Populations(tuple(self._begin(number) for number in range(restarts)))
 
-    def _begun(self, number: int) -> Population:
+    def _begin(self, number: int) -> Population:
         problem = self.problem
         rng = np.random.default_rng([problem.seed, STARTS, number])
         Y = np.full((problem.population, problem.n_rows), -1, np.int8)
@@ -120,9 +120,9 @@ class Published:
 
     def step(self, state: Populations) -> Populations:
         """As many offspring as there are rows, in each restart."""
-        return Populations(tuple(run if run.ended else self._evolved(run) for run in state.runs))
+        return Populations(tuple(run if run.ended else self._evolve(run) for run in state.runs))
 
-    def _evolved(self, run: Population) -> Population:
+    def _evolve(self, run: Population) -> Population:
         problem = self.problem
         generations = -(-problem.n_rows // problem.offspring)
 

@@ -13,7 +13,7 @@ OUTLYING = 0.9
 """The seed is the row at this quantile of the distances from the largest cluster's mean: far, but no outlier."""
 
 
-def seeded(at: Point, counts: Array, sample: Any, geometry: Geometry) -> Point:
+def reseed_cluster(at: Point, counts: Array, sample: Any, geometry: Geometry) -> Point:
     """The smallest cluster takes the rows of the largest that are nearer to an outlying row of it than to its mean.
 
     Parameters
@@ -25,7 +25,7 @@ def seeded(at: Point, counts: Array, sample: Any, geometry: Geometry) -> Point:
     """
     W, b = at.W.copy(), at.b + at.price
     offset = np.zeros(W.shape[1]) if isinstance(sample, np.ndarray) else geometry.mean / geometry.unit
-    labels = passes.largest(np.asarray(sample @ W.T) + (b - W @ offset))
+    labels = passes.decide_labels(np.asarray(sample @ W.T) + (b - W @ offset))
     largest, smallest = int(counts.argmax()), int(counts.argmin())
     members = sample[labels == largest] if np.any(labels == largest) else sample
     mean = np.asarray(members.mean(axis=0)).ravel()

@@ -176,7 +176,7 @@ class Stochastic:
             p.loss.split if p.cccp else None,
         )
         answers = self.oracle(sgd_epoch.descend, epoch)
-        went = {run.number: self._went(run, came) for run, came in zip(active, answers, strict=True)}
+        went = {run.number: self._advance(run, came) for run, came in zip(active, answers, strict=True)}
         return State(tuple(went.get(run.number, run) for run in state.runs))
 
     def best(self, state: State, last: bool = False) -> Run:
@@ -188,17 +188,17 @@ class Stochastic:
         for run in state.runs:
             if last:
                 run = run._replace(best=run.best._replace(value=np.inf))
-            risk, counts = self.oracle(sgd_epoch.look, (self.planes(run.mean), self.problem.loss.table))
-            run = self._judged(run, risk, counts)
+            risk, counts = self.oracle(sgd_epoch.judge, (self.planes(run.mean), self.problem.loss.table))
+            run = self._judge(run, risk, counts)
             if not np.isfinite(run.best.value):  # prices were found, or a cluster has no rows whatever the price
-                risk, counts = self.oracle(sgd_epoch.look, (self.planes(run.mean), self.problem.loss.table))
+                risk, counts = self.oracle(sgd_epoch.judge, (self.planes(run.mean), self.problem.loss.table))
                 run = run._replace(best=run.mean._replace(value=self._value(run.mean, risk)))
             runs.append(run)
         return min(runs, key=lambda run: run.best.value)
 
     # ------------------------------------------------------------------------------------------------- one run
 
-    def _fitting(self, run: Run) -> bool:
+    def _is_fitting(self, run: Run) -> bool:
         return run.epoch < self.problem.fitting
 
     def planes(self, point: Point) -> Hyperplanes:
@@ -207,7 +207,7 @@ class Stochastic:
 
     def _leg(self, run: Run) -> Leg:
         p = self.problem
-        fitting = self._fitting(run)
+        fitting = self._is_fitting(run)
         return Leg(
             run=run.number,
             epoch=run.epoch,
@@ -220,21 +220,21 @@ class Stochastic:
             seen=self.planes(run.mean) if run.epoch >= p.fitting and run.epoch > 0 else None,
         )
 
-    def _went(self, run: Run, came: Came) -> Run:
+    def _advance(self, run: Run, came: Came) -> Run:
         """Judge the last average, and go where this epoch has led."""
         p = self.problem
         total, unit = p.geometry.total, p.geometry.unit
         searched = run.epoch - p.fitting
         if searched >= 0:
-            run = self._judged(run, came.risk, came.counts)
+            run = self._judge(run, came.risk, came.counts)
         at = Point(came.W * unit / total, came.b / total)
         mean = Point(came.mean_W * unit / total, came.mean_b / total, run.mean.price)
-        moved = _apart(mean, run.mean)
+        moved = _distance(mean, run.mean)
         epoch = run.epoch + 1
         renew = epoch == p.fitting or (searched >= 0 and (searched + 1) % CONVEX_EPOCHS == 0)
         settled = searched >= 1 and moved <= p.epsilon
         if p.cccp:  # where a convex problem ends, unless it ended where it was made
-            settled = renew and searched >= 0 and _apart(mean, run.reference) <= p.epsilon
+            settled = renew and searched >= 0 and _distance(mean, run.reference) <= p.epsilon
         run = run._replace(at=at, mean=mean, moved=moved, epoch=epoch, reference=mean if renew else run.reference)
         if epoch == p.fitting:
             return run._replace(at=mean._replace(price=0.0))
@@ -243,15 +243,15 @@ class Stochastic:
     def _value(self, point: Point, risk: float) -> float:
         return 0.5 * float(point.w @ point.w) + self.problem.C * risk / self.problem.geometry.total
 
-    def _judged(self, run: Run, risk: float, counts: Array) -> Run:
+    def _judge(self, run: Run, risk: float, counts: Array) -> Run:
         """Keep the last average if it is the best; if its clusters are out of bounds, find prices for it."""
         p = self.problem
         shares = counts / p.geometry.total
         point = run.mean._replace(value=self._value(run.mean, risk))
-        off = count_bounds.violated(shares, p.lowest, p.highest)
+        off = count_bounds.is_violated(shares, p.lowest, p.highest)
         price = np.array([point.price])
-        if off or (point.price != 0 and count_bounds.stale(shares, price, p.lowest, p.highest)):
-            price = count_bounds.find(self.oracle, self.planes(point), p.geometry.total, p.lowest, p.highest)
+        if off or (point.price != 0 and count_bounds.is_stale(shares, price, p.lowest, p.highest)):
+            price = count_bounds.find_prices(self.oracle, self.planes(point), p.geometry.total, p.lowest, p.highest)
             run = run._replace(mean=point._replace(price=float(price[0])))
         if off or not shares.all():
             return run
@@ -259,7 +259,7 @@ class Stochastic:
         return run._replace(best=best, value=point.value)
 
 
-def _apart(one: Point, other: Point) -> float:
+def _distance(one: Point, other: Point) -> float:
     """How far two points are from each other, relative to the first one's norm."""
     away = float(np.linalg.norm(one.w - other.w)) + abs(one.b - other.b)
     return away / max(float(np.linalg.norm(one.w)), 1e-300)

@@ -80,7 +80,7 @@ def descend(block: Block, params: Epoch) -> tuple[Came, ...]:
     norms = _norms(block, params.mean, params.unit)
     found = []
     for leg in params.legs:
-        risk, counts = _seen(block, leg.seen, params.table)
+        risk, counts = _judge_plane(block, leg.seen, params.table)
         if len(rows):
             rng = np.random.default_rng([params.seed, PURPOSE, leg.run, leg.epoch, block.index])
             course = _course(block, params, leg, rng.permutation(rows), norms)
@@ -130,7 +130,7 @@ def _pulls(block: Block, reference: Hyperplanes, concave: Table) -> Array:
     return pulls
 
 
-def _seen(block: Block, planes: Hyperplanes | None, table: Table) -> tuple[float, Array]:
+def _judge_plane(block: Block, planes: Hyperplanes | None, table: Table) -> tuple[float, Array]:
     """Loss of the rows' own labels, and the weight on either side."""
     if planes is None:
         return 0.0, np.zeros(2)
@@ -143,9 +143,9 @@ def _seen(block: Block, planes: Hyperplanes | None, table: Table) -> tuple[float
     return risk, np.array([float(omega.sum()) - above, above])
 
 
-def look(block: Block, params: tuple[Hyperplanes, Table]) -> tuple[float, Array]:
+def judge(block: Block, params: tuple[Hyperplanes, Table]) -> tuple[float, Array]:
     """As a pass: loss at a hyperplane, and the weight on either side."""
-    return _seen(block, *params)
+    return _judge_plane(block, *params)
 
 
 def _norms(block: Block, mean: Array, unit: Array) -> Array:

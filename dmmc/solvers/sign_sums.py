@@ -38,7 +38,7 @@ class Signs(NamedTuple):
     """Sorted numbers of the rows whose sign is the other one."""
 
 
-def dense(block: Block) -> Array:
+def dense_rows(block: Block) -> Array:
     """A block's rows, which are features."""
     assert isinstance(block.rows, np.ndarray)
     return block.rows
@@ -46,7 +46,7 @@ def dense(block: Block) -> Array:
 
 def signs_of(block: Block, labellings: tuple[Signs, ...]) -> Array:
     """Signs (K, m) int8 of a block's rows."""
-    f = kernels.exact_scores(dense(block), np.stack([one.w for one in labellings]))
+    f = kernels.exact_scores(dense_rows(block), np.stack([one.w for one in labellings]))
     Y = np.empty(f.shape, np.int8)
     for y, scores, one in zip(Y, f, labellings, strict=True):
         above = scores > one.threshold
@@ -69,15 +69,15 @@ class Pulled(NamedTuple):
     balance: Array
 
 
-def started(block: Block, labellings: tuple[Labelling, ...]) -> Pulled:
+def sum_started(block: Block, labellings: tuple[Labelling, ...]) -> Pulled:
     """Sums for labels to start from: label 1 is +1."""
     Y = np.stack([2 * labelling.of(block) - 1 for labelling in labellings])
-    return Pulled(*kernels.signed_sums(dense(block), Y, block.weight))
+    return Pulled(*kernels.signed_sums(dense_rows(block), Y, block.weight))
 
 
-def pulled(block: Block, labellings: tuple[Signs, ...]) -> Pulled:
+def sum_signed(block: Block, labellings: tuple[Signs, ...]) -> Pulled:
     """Sums for labellings."""
-    return Pulled(*kernels.signed_sums(dense(block), signs_of(block, labellings), block.weight))
+    return Pulled(*kernels.signed_sums(dense_rows(block), signs_of(block, labellings), block.weight))
 
 
 class Kick(NamedTuple):
@@ -89,13 +89,13 @@ class Kick(NamedTuple):
     seed: tuple[int, ...]
 
 
-def kicked(block: Block, kicks: tuple[Kick, ...]) -> Pulled:
+def sum_kicked(block: Block, kicks: tuple[Kick, ...]) -> Pulled:
     """Sums over the flipped rows alone, with the signs of the parents."""
     Y = signs_of(block, tuple(kick.parent for kick in kicks))
     for y, kick in zip(Y, kicks, strict=True):
         rng = np.random.default_rng([kick.seed[0], KICKS, *kick.seed[1:], block.index])
         y[rng.random(len(y)) >= kick.share] = 0
-    return Pulled(*kernels.signed_sums(dense(block), Y, block.weight))
+    return Pulled(*kernels.signed_sums(dense_rows(block), Y, block.weight))
 
 
 # ---------------------------------------------------------------------------------------- signs that balance (E13)
@@ -120,14 +120,14 @@ class Near(NamedTuple):
 
 def spread(block: Block, W: Array) -> Array:
     """Weight of the rows in each bin of scores (K, bins + 2), open at both ends."""
-    f = kernels.exact_scores(dense(block), W)
+    f = kernels.exact_scores(dense_rows(block), W)
     where = np.searchsorted(EDGES, f, side="right")
     return np.stack([np.bincount(row, block.weight, minlength=len(EDGES) + 1) for row in where]).astype(np.float64)
 
 
 def near(block: Block, bracket: Bracket) -> Near:
     """Scores within the brackets, and the weight of those above."""
-    f = kernels.exact_scores(dense(block), bracket.W)
+    f = kernels.exact_scores(dense_rows(block), bracket.W)
     weight = np.ones(f.shape[1]) if block.weight is None else block.weight
     listed = []
     for scores, low, high in zip(f, bracket.low, bracket.high, strict=True):
@@ -145,7 +145,7 @@ class Balanced(NamedTuple):
     """Half way to the next lower score, where that is known."""
 
 
-def balanced(oracle: Oracle, W: Array, n_rows: int, total: float, limit: float) -> list[Balanced]:
+def find_thresholds(oracle: Oracle, W: Array, n_rows: int, total: float, limit: float) -> list[Balanced]:
     """Thresholds of the signs that maximise `Σ ω y f` under `|Σ ω y| <= limit` (E13).
 
     Signs of f where they are balanced; else the least confident rows of the larger side are moved until they are. Of
@@ -242,7 +242,7 @@ class Sweep(NamedTuple):
 def gains(block: Block, params: Sweep) -> tuple[tuple[Best, Best], ...]:
     """For each labelling, the rows of sign +1 and those of sign -1 whose flips gain most (E12)."""
     Y = signs_of(block, params.labellings)
-    f = kernels.exact_scores(dense(block), params.P)
+    f = kernels.exact_scores(dense_rows(block), params.P)
     weight = np.ones(f.shape[1]) if block.weight is None else block.weight
     omega = weight / params.total
     lengths = lengths_of(block)
@@ -252,7 +252,7 @@ def gains(block: Block, params: Sweep) -> tuple[tuple[Best, Best], ...]:
         both = []
         for sign in (1, -1):
             top = kernels.find_highest(gain, y, sign, params.most)
-            both.append(Best(gain[top], block.start + top, weight[top], dense(block)[top], params.most))
+            both.append(Best(gain[top], block.start + top, weight[top], dense_rows(block)[top], params.most))
         found.append((both[0], both[1]))
     return tuple(found)
 
@@ -260,7 +260,7 @@ def gains(block: Block, params: Sweep) -> tuple[tuple[Best, Best], ...]:
 def lengths_of(block: Block) -> Array:
     """`|ψ_i|²` of each row, kept with the block."""
     if "lengths" not in block.cache:
-        block.cache["lengths"] = kernels.squared_lengths(dense(block))
+        block.cache["lengths"] = kernels.squared_lengths(dense_rows(block))
     return np.asarray(block.cache["lengths"])
 
 
@@ -286,15 +286,15 @@ class Climbed(NamedTuple):
     fitness: float
 
 
-def climbed(block: Block, params: Climb) -> list[Climbed]:
+def climb_all(block: Block, params: Climb) -> list[Climbed]:
     """Climb to the end, where the block has all rows: the same steps as with many blocks, without passes."""
-    weight = np.ones(len(dense(block))) if block.weight is None else block.weight
+    weight = np.ones(len(dense_rows(block))) if block.weight is None else block.weight
     lengths = lengths_of(block)
     found = []
     for start in params.P:
-        p, y = start.copy(), np.empty(len(dense(block)), np.int8)
+        p, y = start.copy(), np.empty(len(dense_rows(block)), np.int8)
         fitness, balance, threshold = label_climb.climb(
-            dense(block), lengths, weight, params.total, params.limit, params.epsilon, params.most, p, y
+            dense_rows(block), lengths, weight, params.total, params.limit, params.epsilon, params.most, p, y
         )
         base = Signs(p, threshold, block.stop, np.zeros(0, np.int64))
         flipped = np.flatnonzero(signs_of(block, (base,))[0] != y)

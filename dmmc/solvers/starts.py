@@ -81,7 +81,7 @@ def k_means(
     2. on all rows: Lloyd passes; all starts share each read
     """
     sample, weight = _sample(dataset, geometry, n_clusters, seed)
-    centres = np.stack([_seeded(sample, weight, n_clusters, [seed, 2, start]) for start in range(n_starts)])
+    centres = np.stack([_seed_centres(sample, weight, n_clusters, [seed, 2, start]) for start in range(n_starts)])
     offset = np.zeros(dataset.n_features) if isinstance(sample, np.ndarray) else geometry.mean / geometry.unit
     inertia = np.ones(n_starts)
     for _ in range(LLOYD_PASSES):
@@ -91,10 +91,10 @@ def k_means(
         if settled:
             break
     order = np.argsort(inertia, kind="stable")
-    return [_by_centres(centres[i] - offset, geometry) for i in order], inertia[order]
+    return [_label_by_centres(centres[i] - offset, geometry) for i in order], inertia[order]
 
 
-def _seeded(sample: Any, weight: Array, n_clusters: int, key: list[int]) -> Array:
+def _seed_centres(sample: Any, weight: Array, n_clusters: int, key: list[int]) -> Array:
     """k-means++ and Lloyd on the sample, several seedings side by side; the centres with the least inertia."""
     numbers = sample.nnz if hasattr(sample, "nnz") else sample.size
     tries = min(SEEDING // (numbers * n_clusters), CENTRES // (n_clusters * sample.shape[1]))
@@ -156,18 +156,18 @@ def _lloyd(centres: Array, oracle: Oracle, geometry: Geometry) -> tuple[Array, A
     planes = geometry.raw(2.0 * centres, -(centres**2).sum(axis=2))
     sums = oracle(passes.nearest, (planes.W, planes.b))
     counts = sums.tilt.reshape(G, k)
-    totals = geometry.centred(sums.weighted, sums.tilt).reshape(G, k, d) * geometry.total
+    totals = geometry.centre(sums.weighted, sums.tilt).reshape(G, k, d) * geometry.total
     alive = counts > 0
     means = np.where(alive[..., None], totals / np.where(alive, counts, 1.0)[..., None], centres)
     # mean |x|^2 is 1 by the choice of unit; standardised constant features do not count
     return means, 1.0 + sums.risk / geometry.total
 
 
-def _by_centres(centres: Array, geometry: Geometry) -> Labelling:
+def _label_by_centres(centres: Array, geometry: Geometry) -> Labelling:
     return ByScores(geometry.raw(2.0 * centres, -(centres**2).sum(axis=1)), wide=True)
 
 
-def principal(dataset: Rows, oracle: Oracle, geometry: Geometry, n_clusters: int, seed: int) -> Labelling:
+def start_from_axes(dataset: Rows, oracle: Oracle, geometry: Geometry, n_clusters: int, seed: int) -> Labelling:
     """Nearest centres within the leading principal directions; for two clusters, the sign of the first one.
 
     Eight passes of k + 8 directions from a fixed start.
@@ -181,11 +181,11 @@ def principal(dataset: Rows, oracle: Oracle, geometry: Geometry, n_clusters: int
     shadow = np.asarray(sample @ directions.T.astype(sample.dtype))
     if not isinstance(sample, np.ndarray):
         shadow = shadow - directions @ (geometry.mean / geometry.unit)
-    centres = _seeded(shadow, weight, n_clusters, [seed, 4])
+    centres = _seed_centres(shadow, weight, n_clusters, [seed, 4])
     return ByScores(geometry.raw(2.0 * centres @ directions, -(centres**2).sum(axis=1)), wide=True)
 
 
-def by_links(
+def start_from_links(
     dataset: Rows,
     oracle: Oracle,
     geometry: Geometry,
@@ -228,7 +228,7 @@ def by_links(
     _, turn = eigh(total, within)  # 2
     turn = turn[:, ::-1][:, : 2 * n_clusters]
     directions = turn.T @ axes
-    centres = _seeded(shadow @ turn, weight, n_clusters, [seed, 6])  # 3
+    centres = _seed_centres(shadow @ turn, weight, n_clusters, [seed, 6])  # 3
     for _ in range(LLOYD_PASSES // 2):
         moved = _lloyd_along(centres, directions, oracle, geometry)
         settled = np.abs(moved - centres).max() <= SETTLED * np.abs(centres).max()
@@ -242,12 +242,12 @@ def _lloyd_along(centres: Array, directions: Array, oracle: Oracle, geometry: Ge
     """One Lloyd pass of distances along some directions only: the moved centres."""
     planes = geometry.raw(2.0 * centres @ directions, -(centres**2).sum(axis=1))
     sums = oracle(passes.nearest, (planes.W[None], planes.b[None]))
-    totals = geometry.centred(sums.weighted, sums.tilt) * geometry.total @ directions.T
+    totals = geometry.centre(sums.weighted, sums.tilt) * geometry.total @ directions.T
     alive = (sums.tilt > 0)[:, None]
     return np.where(alive, totals / np.where(alive, sums.tilt[:, None], 1.0), centres)
 
 
-def by_graph(
+def start_from_graph(
     dataset: Rows, engine: Engine, geometry: Geometry, A: Any, n_clusters: int, seed: int
 ) -> graph_merge.Merged:
     """More groups than clusters by k-means, joined along a graph until k are left.
@@ -260,11 +260,11 @@ def by_graph(
     count = min(max(GROUPS * n_clusters, FEWEST_GROUPS), dataset.n_rows)
     (labelling,), _ = k_means(dataset, engine.run, geometry, count, 1, seed)
     assert isinstance(labelling, ByScores)
-    groups = np.concatenate(list(engine.rows(passes.highest, labelling.planes)))
+    groups = np.concatenate(list(engine.rows(passes.label_rows, labelling.planes)))
     return graph_merge.merge(A, groups, n_clusters)
 
 
-def labellings(
+def make_labellings(
     init: str,
     dataset: Rows,
     oracle: Oracle,
@@ -279,5 +279,5 @@ def labellings(
     if init == "random":
         return [Drawn(seed, run, n_clusters) for run in range(n_starts)]
     if init == "pca":
-        return [principal(dataset, oracle, geometry, n_clusters, seed)]
+        return [start_from_axes(dataset, oracle, geometry, n_clusters, seed)]
     return [Given()]

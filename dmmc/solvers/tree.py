@@ -169,7 +169,7 @@ class Growth:
         if state.inner is None or self._search is None:  # 1
             self._search = self._enter(state)
         if self._search is None:
-            return self._next(self._with_leaf(state, leaf._replace(ended="whole")))
+            return self._next(self._set_leaf(state, leaf._replace(ended="whole")))
         if state.inner is None:
             state = state._replace(inner=self._search.begin(), steps=0)
         inner = self._search.solver.step(state.inner)
@@ -184,9 +184,9 @@ class Growth:
             W=W, b=b, above=above, gain=gain, objective=found.objective, gap=found.gap, ended=found.ended
         )
         state = state._replace(priced=state.priced or bool(found.planes.price.any()))
-        return self._next(self._with_leaf(state, leaf))  # 3
+        return self._next(self._set_leaf(state, leaf))  # 3
 
-    def finished(self, state: Grown) -> Grown:
+    def finish(self, state: Grown) -> Grown:
         """The tree with all its leaves, found in a hurry: one pass a split."""
         self.max_iter = 1
         while not self.done(state):
@@ -209,7 +209,7 @@ class Growth:
 
     # ------------------------------------------------------------------------------------------ one leaf at a time
 
-    def _with_leaf(self, state: Grown, leaf: Leaf) -> Grown:
+    def _set_leaf(self, state: Grown, leaf: Leaf) -> Grown:
         """The leaf at work is known."""
         leaves = (*state.leaves[: state.at], leaf, *state.leaves[state.at + 1 :])
         line = state.line or {"objective": leaf.objective, "best": leaf.objective}
@@ -218,7 +218,7 @@ class Growth:
     def _enter(self, state: Grown) -> Search | None:
         """Let the engine see the rows of the leaf at work, and make the search for its split, if there may be one."""
         reach = self._reach(state.leaves, state.at)
-        if not reach or not self._see(state, state.at):
+        if not reach or not self._show_rows(state, state.at):
             return None
         share = state.leaves[state.at].share
         least = min(min(low, share - high) for low, high in reach) / share
@@ -227,17 +227,17 @@ class Growth:
             seed = int(np.random.default_rng([seed, 5, len(state.b), state.at]).integers(2**31))
         return self._two(self._engine, self._part, seed, max(0.0, least), min(1.0, 1.0 - least))
 
-    def _see(self, state: Grown, at: int) -> bool:
+    def _show_rows(self, state: Grown, at: int) -> bool:
         """Give all other rows the weight 0; False where the rows of the leaf do not differ."""
         engine, rows = self._engine, self.whole_rows
         engine.use(rows)
         inside = np.ones(rows.n_rows, bool)
         if state.b.size:
             tree = Tree(state.W, state.b, state.children)
-            inside = np.concatenate(list(engine.rows(passes.highest, tree))) == at
+            inside = np.concatenate(list(engine.rows(passes.label_rows, tree))) == at
             base = np.ones(rows.n_rows) if rows.weight is None else rows.weight
             engine.use(rows.with_columns(weight=np.where(inside, base, 0.0)))
-            part = geometry.of_part(engine.dataset, engine.rows, self._geometry)
+            part = geometry.measure_part(engine.dataset, engine.rows, self._geometry)
             if part is None:
                 return False
             self._part = part
@@ -257,7 +257,7 @@ class Growth:
         if len(present) < 2:
             (labelling,), _ = starts.k_means(engine.dataset, engine.run, part, 2, 1, self._seed)
             assert isinstance(labelling, passes.ByScores)
-            return np.concatenate(list(engine.rows(passes.highest, labelling.planes))).astype(np.int64)
+            return np.concatenate(list(engine.rows(passes.label_rows, labelling.planes))).astype(np.int64)
         mass = counts[present]
         means = (sums[present] / mass[:, None] - part.mean) / part.unit
         _, _, directions = np.linalg.svd(np.sqrt(mass)[:, None] * means, full_matrices=False)
@@ -297,16 +297,16 @@ class Growth:
         if not able:
             nothing = Leaf(0.0, np.zeros(0), ended="whole")
             kept = leaves[0]._replace(W=np.zeros(0), ended="whole")
-            return self._joined(state, 0, np.zeros(self.whole_rows.n_features), 1.0, nothing, kept)
+            return self._add_split(state, 0, np.zeros(self.whole_rows.n_features), 1.0, nothing, kept)
         at = max(able, key=lambda number: (leaves[number].gain, -number))
         leaf = leaves[at]
         reach = self._reach(leaves, at)
         low, high = min(reach, key=lambda span: (max(span[0] - leaf.above, leaf.above - span[1]), span))
-        if not low - tree_room.ROUNDING <= leaf.above <= high + tree_room.ROUNDING and self._see(state, at):
+        if not low - tree_room.ROUNDING <= leaf.above <= high + tree_room.ROUNDING and self._show_rows(state, at):
             share = leaf.share
             planes = Hyperplanes(leaf.W[None], np.array([leaf.b]), np.zeros(1))
             lowest, highest = np.array([share - high, low]) / share, np.array([share - low, high]) / share
-            price = count_bounds.find(self._engine.run, planes, self._part.total, lowest, highest)
+            price = count_bounds.find_prices(self._engine.run, planes, self._part.total, lowest, highest)
             leaf = leaf._replace(b=leaf.b + float(price[0]))
             leaf = leaf._replace(above=self._gain(leaf.W, leaf.b)[0])
             state = state._replace(priced=True)
@@ -316,9 +316,9 @@ class Growth:
             ended=(*state.ended, leaf.ended),
         )
         below, above = (Leaf(share, np.zeros(0)) for share in (leaf.share - leaf.above, leaf.above))
-        return self._joined(state, at, leaf.W, leaf.b, below, above)
+        return self._add_split(state, at, leaf.W, leaf.b, below, above)
 
-    def _joined(self, state: Grown, at: int, W: Array, b: float, below: Leaf, above: Leaf) -> Grown:
+    def _add_split(self, state: Grown, at: int, W: Array, b: float, below: Leaf, above: Leaf) -> Grown:
         """The tree with one split more: the rows with f < 0 keep the leaf's number."""
         node, new = len(state.b), len(state.leaves)
         children = np.where(state.children == -1 - at, node, state.children)
@@ -348,5 +348,5 @@ def label_sums(block: Block, n_labels: int) -> tuple[Array, Array]:
 def upper_sums(block: Block, tree: Tree) -> tuple[Array, float]:
     """Sum of the rows that go to child 1 of the root, and their weight."""
     omega = np.ones(block.stop - block.start) if block.weight is None else block.weight
-    coef = np.where(passes.highest(block, tree) == 1, omega, 0.0)
+    coef = np.where(passes.label_rows(block, tree) == 1, omega, 0.0)
     return kernels.weighted_sum(block.rows, coef[:, None])[0], float(coef.sum())

@@ -15,7 +15,7 @@ from dmmc.array_types import Array
 from dmmc.data.blocks import Block
 from dmmc.kernels import weighted_sum
 from dmmc.kernels.label_flips import exact_scores
-from dmmc.solvers.sign_sums import dense
+from dmmc.solvers.sign_sums import dense_rows
 
 SLAB = 4096
 """Rows that are converted to float64 at a time."""
@@ -23,7 +23,7 @@ SLAB = 4096
 
 def moment(block: Block, params: None) -> Array:
     """`Σ ω A Aᵀ` (q, q) of rows A."""
-    features = dense(block)
+    features = dense_rows(block)
     total = np.zeros((features.shape[1], features.shape[1]))
     for start in range(0, len(features), SLAB):
         rows = np.asarray(features[start : start + SLAB], np.float64)
@@ -31,7 +31,7 @@ def moment(block: Block, params: None) -> Array:
     return total
 
 
-def whitening(gram: Array, total: float, ridge: float) -> tuple[Array, Array]:
+def whiten(gram: Array, total: float, ridge: float) -> tuple[Array, Array]:
     """M, and the eigenvalues Λ of the Gram matrix.
 
     Parameters
@@ -69,11 +69,11 @@ class Whitened:
 
     def __call__(self, work: Callable[..., Any], params: Any) -> Any:
         """Sum of `work(block, params)` over all blocks of ψ."""
-        return self._run(through, (work, params, *self._of_blocks))
+        return self._run(apply_whitened, (work, params, *self._of_blocks))
 
     def rows(self) -> Array:
         """All of ψ (n, q)."""
-        return np.concatenate(list(self._each(through, (rows_of, None, *self._of_blocks))))
+        return np.concatenate(list(self._each(apply_whitened, (rows_of, None, *self._of_blocks))))
 
     @property
     def M(self) -> Array:
@@ -88,7 +88,7 @@ class Whitened:
     @property
     def _known(self) -> tuple[Array, Array, str]:
         if self._found is None:
-            M, values = whitening(self._run(moment, None), self._total, self._ridge)
+            M, values = whiten(self._run(moment, None), self._total, self._ridge)
             self._found = M, values, hashlib.sha1(M.tobytes()).hexdigest()
         return self._found
 
@@ -97,12 +97,12 @@ class Whitened:
         return self._known[0], self._known[2], self._keep
 
 
-def through(block: Block, params: tuple[Callable[..., Any], Any, Array, str, bool]) -> Any:
+def apply_whitened(block: Block, params: tuple[Callable[..., Any], Any, Array, str, bool]) -> Any:
     """A pass over ψ."""
     work, inner, M, key, keep = params
     known = block.cache.get("whitened")
     if known is None or known["key"] != key:
-        rows = np.ascontiguousarray(exact_scores(dense(block), M.T).T, np.float32)
+        rows = np.ascontiguousarray(exact_scores(dense_rows(block), M.T).T, np.float32)
         known = {"key": key, "rows": rows}
         if keep:
             block.cache["whitened"] = known
@@ -111,4 +111,4 @@ def through(block: Block, params: tuple[Callable[..., Any], Any, Array, str, boo
 
 def rows_of(block: Block, params: None) -> Array:
     """The rows themselves."""
-    return dense(block)
+    return dense_rows(block)

@@ -26,7 +26,7 @@ from dmmc.model.geometry import Geometry, measure
 from dmmc.model.losses import LOSSES
 from dmmc.model.passes import Given
 from dmmc.pairs import closure, io
-from dmmc.pairs.losses import CANNOT, MUST, PairLosses, gathered
+from dmmc.pairs.losses import CANNOT, MUST, PairLosses, gather_rows
 from dmmc.solvers.cutting_plane import CuttingPlane
 from dmmc.solvers.cutting_plane_state import Problem
 from dmmc.solvers.driver import drive
@@ -65,9 +65,9 @@ def geometry_of(X: Any) -> Geometry:
 
 
 def losses_of(X: Any, pairs: Pairs, k: int, C_must: float = 1.0, C_cannot: float = 1.0) -> PairLosses:
-    closed = closure.closed(io.read(pairs), k)
+    closed = closure.close_links(io.read(pairs), k)
     dataset = open_dataset(X)
-    return PairLosses(gathered(dataset, closed.rows), closed.must, closed.cannot, geometry_of(X), C_must, C_cannot)
+    return PairLosses(gather_rows(dataset, closed.rows), closed.must, closed.cannot, geometry_of(X), C_must, C_cannot)
 
 
 def by_definition(X: Array, losses: PairLosses, rows: Array, W: Array, b: Array) -> tuple[float, float]:
@@ -89,7 +89,7 @@ def test_planes_of_links_touch_their_loss_and_are_never_above_it(K: int, sparse:
     X, y = clouds(max(K, 2))
     pairs, rng = drawn(y, 40, 1), np.random.default_rng(K)
     losses = losses_of(scipy.sparse.csr_array(X) if sparse else X, pairs, max(K, 2))
-    rows = closure.closed(io.read(pairs), max(K, 2)).rows
+    rows = closure.close_links(io.read(pairs), max(K, 2)).rows
     points = [(rng.normal(size=(K, X.shape[1])), rng.normal(size=K)) for _ in range(6)]
     wanted = [by_definition(X, losses, rows, *point) for point in points]
     for (W, b), (apart, together) in zip(points, wanted, strict=True):
@@ -134,7 +134,7 @@ def solved(
     dataset = open_dataset(X).with_columns(given=y)
     with Local(dataset, 1) as engine:
         geometry, _ = measure(dataset, engine.rows, "none")
-        closed = closure.closed(io.read(pairs), k)
+        closed = closure.close_links(io.read(pairs), k)
         problem = Problem(
             n_clusters=k,
             C=budgets[0],
@@ -147,7 +147,7 @@ def solved(
             sample=lambda: None,
             loss=LOSSES["hinge"],
             wide=True,
-            pairs=PairLosses(gathered(dataset, closed.rows), closed.must, closed.cannot, geometry, *budgets[1:]),
+            pairs=PairLosses(gather_rows(dataset, closed.rows), closed.must, closed.cannot, geometry, *budgets[1:]),
             **options,
         )
         solver = CuttingPlane(problem, engine.run)
@@ -223,7 +223,7 @@ def test_for_given_labels_a_generic_solver_finds_the_same_optimum(k: int, margin
     X, y = clouds(k, 60, 3, 5)
     pairs = drawn(y, 20, 0)
     found = solved(X, y, pairs, k, (10.0, 1.5, 1.0), one_round=True, summed=margin == "sum")
-    closed, geometry = closure.closed(io.read(pairs), k), geometry_of(X)
+    closed, geometry = closure.close_links(io.read(pairs), k), geometry_of(X)
     Z, rows = (X - geometry.mean) / geometry.unit, closed.rows
     K = 1 if k == 2 else k
     W, b = cp.Variable((K, X.shape[1])), cp.Variable(K)
@@ -426,7 +426,7 @@ def test_what_is_answered_is_not_asked_again_nor_what_follows_from_it() -> None:
     known: Pairs = []
     for _ in range(3):
         pairs = dmmc.propose_pairs(X, run, 15, constraints=known, n_restarts=1)
-        closed = closure.closed(io.read(known), 3)
+        closed = closure.close_links(io.read(known), 3)
         ends = np.concatenate([closed.rows[closed.must.ends], closed.rows[closed.cannot.ends]]) if known else pairs[:0]
         assert not {frozenset(pair) for pair in pairs.tolist()} & {frozenset(pair) for pair in ends.tolist()}
         known += answered(y, pairs)

@@ -162,7 +162,7 @@ def test_rows_of_planes_are_multiplied_as_they_come_and_as_they_move() -> None:
     planes = dmmc_planes(rng, 5, 3, 4)
     Z = planes.slopes.reshape(5, 3, 4)
     np.testing.assert_allclose(planes.gram, np.einsum("kpd,lqd->klpq", Z, Z))
-    moved = planes.moved(planes.intercepts, 2.0 * planes.slopes, planes.tilts)
+    moved = planes.move(planes.intercepts, 2.0 * planes.slopes, planes.tilts)
     np.testing.assert_allclose(moved.gram, 4.0 * planes.gram)
     idle = planes._replace(idle=np.array([0, 9, 0, 9, 0])).drop_idle(5)
     np.testing.assert_array_equal(idle.gram, planes.gram[::2, ::2])

@@ -47,7 +47,7 @@ def normal(*shape: int, seed: int = 0) -> Array:
 
 
 def graph_of(points: Array, k: int = 10) -> Any:
-    others = graph.without_self(Index(points, 1).nearest(points, min(k, len(points) - 1) + 1))
+    others = graph.drop_self(Index(points, 1).nearest(points, min(k, len(points) - 1) + 1))
     return graph.adjacency(others, graph.scale_of(others.distance))
 
 
@@ -126,7 +126,7 @@ def test_all_points_are_neighbours_where_there_are_no_more() -> None:
 
 def test_a_row_is_not_its_own_neighbour() -> None:
     points = np.repeat(normal(50, 4), 20, axis=0)
-    others = graph.without_self(Index(points, 1).nearest(points, 6))
+    others = graph.drop_self(Index(points, 1).nearest(points, 6))
     assert others.who.shape == others.distance.shape == (1000, 5)
     assert not (others.who == np.arange(1000)[:, None]).any()
 
@@ -252,7 +252,7 @@ def test_smoothing_is_a_power_of_half_the_walk_and_half_a_rest(times: int) -> No
     A = graph_of(points)
     P = A.toarray() / A.toarray().sum(axis=1, keepdims=True)
     wanted = np.linalg.matrix_power((np.eye(80) + P) / 2, times) @ points.astype(np.float64)
-    np.testing.assert_allclose(graph.smoothed(A, points, times), wanted, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(graph.smooth(A, points, times), wanted, rtol=1e-9, atol=1e-12)
 
 
 # --------------------------------------------------------------------------------------------------------- axes
@@ -420,9 +420,9 @@ def test_a_fitted_row_maps_to_its_own_features_bit_for_bit(features: str, make: 
     X = make(DIGITS)
     row_map, rows = fitted_manifold(X, features)
     assert rows.dtype == np.float32
-    assert maps.of_rows(row_map, X).tobytes() == rows.tobytes()
+    assert maps.map_few_rows(row_map, X).tobytes() == rows.tobytes()
     for part in (slice(0, 1), slice(17, 18), slice(300, 340)):
-        assert maps.of_rows(row_map, X[part]).tobytes() == rows[part].tobytes()
+        assert maps.map_few_rows(row_map, X[part]).tobytes() == rows[part].tobytes()
     if features == "spectral":
         np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-6)
 
@@ -433,7 +433,7 @@ def test_identical_rows_get_identical_features() -> None:
     _, which = np.unique(X, axis=0, return_inverse=True)
     for one in range(60):
         assert len({row.tobytes() for row in rows[which == one]}) == 1
-    assert maps.of_rows(row_map, X[:100]).tobytes() == rows[:100].tobytes()
+    assert maps.map_few_rows(row_map, X[:100]).tobytes() == rows[:100].tobytes()
 
 
 def test_features_of_a_new_row_are_the_weighted_mean_of_its_neighbours() -> None:
@@ -446,14 +446,14 @@ def test_features_of_a_new_row_are_the_weighted_mean_of_its_neighbours() -> None
         near = np.argsort(d)[:11]
         w = np.exp(-(d[near] ** 2) / (row_map.scale[near[0]] * row_map.scale[near]))
         wanted.append(w @ row_map.values[near] / w.sum())
-    np.testing.assert_allclose(maps.of_rows(row_map, new), wanted, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(maps.map_few_rows(row_map, new), wanted, rtol=1e-3, atol=1e-5)
 
 
 def test_a_manifold_is_pickled_without_its_index() -> None:
     row_map, rows = fitted_manifold(DIGITS[:300])
-    maps.of_rows(row_map, DIGITS[:10])  # the index is there now
+    maps.map_few_rows(row_map, DIGITS[:10])  # the index is there now
     again = pickle.loads(pickle.dumps(row_map))
-    assert maps.of_rows(again, DIGITS[:300]).tobytes() == rows.tobytes()
+    assert maps.map_few_rows(again, DIGITS[:300]).tobytes() == rows.tobytes()
 
 
 @pytest.mark.parametrize("kind", ["projection", "manifold"])
@@ -464,7 +464,7 @@ def test_a_map_is_the_same_from_its_arrays(kind: str) -> None:
     again = maps.from_arrays(json.loads(json.dumps(content)), arrays, "the model")
     assert again is not None
     assert type(again) is type(row_map)
-    assert maps.of_rows(again, DIGITS[:20]).tobytes() == maps.of_rows(row_map, DIGITS[:20]).tobytes()
+    assert maps.map_few_rows(again, DIGITS[:20]).tobytes() == maps.map_few_rows(row_map, DIGITS[:20]).tobytes()
     assert (again.n_features, again.n_values) == (row_map.n_features, row_map.n_values)
 
 
@@ -519,13 +519,13 @@ def test_features_that_are_no_description_are_refused_in_a_sentence(content: Any
 def test_a_projection_to_unit_rows_leaves_a_row_of_zeros() -> None:
     row_map = Projection(np.eye(3), np.zeros(3), unit=True)
     X = sparse.csr_array(np.array([[3.0, 0, 4], [0, 0, 0]]))
-    np.testing.assert_allclose(maps.of_rows(row_map, X), [[0.6, 0, 0.8], [0, 0, 0]], atol=1e-7)
+    np.testing.assert_allclose(maps.map_few_rows(row_map, X), [[0.6, 0, 0.8], [0, 0, 0]], atol=1e-7)
 
 
 def test_too_few_neighbours_of_an_approximate_index_are_filled_up() -> None:
     candidates = np.array([[2, -1, -1, 0, -1]])
     who, squared = np.empty((1, 4), np.int64), np.empty((1, 4))
-    graph._ranked(np.float32([[0.0], [1.0], [3.0]]), np.float32([[1.0]]), candidates, who, squared)
+    graph._rank(np.float32([[0.0], [1.0], [3.0]]), np.float32([[1.0]]), candidates, who, squared)
     assert who.tolist() == [[0, 2, 2, 2]]
     assert squared.tolist() == [[1.0, 4.0, 4.0, 4.0]]
     found = Neighbours(who, np.sqrt(squared))
@@ -569,7 +569,7 @@ def test_latent_semantic_features_are_the_same_of_dense_and_of_sparse_rows() -> 
     dense, thin = (
         CuttingPlaneMMC(10, features="lsa", random_state=0).fit(X) for X in (DIGITS, sparse.csr_array(DIGITS))
     )
-    features = [maps.of_rows(model.map_, DIGITS) for model in (dense, thin)]
+    features = [maps.map_few_rows(model.map_, DIGITS) for model in (dense, thin)]
     np.testing.assert_allclose(np.linalg.norm(features[0], axis=1), 1.0, atol=1e-6)
     np.testing.assert_allclose(features[0] @ features[0].T, features[1] @ features[1].T, atol=1e-3)
     assert accuracy(dense.labels_, thin.labels_) > 0.95
@@ -752,7 +752,7 @@ def test_a_report_is_written_with_features(features: str, make: Callable[[Array]
             "features is 'foo'; choose one of 'raw', 'nystroem', 'lsa', 'smooth', 'spectral', 'umap'.",
         ),
         ({"features": None}, "features is None; choose one of"),
-        ({"init": "graf"}, "init is 'graf'; choose one of 'k-means', 'graph', 'pca', 'random'."),
+        ({"init": "graf"}, "init is 'graf'; choose one of 'k-means', 'graph', 'pca', 'random', or labels."),
     ],
 )
 def test_a_bad_parameter_is_refused_in_a_sentence(params: dict[str, Any], sentence: str) -> None:

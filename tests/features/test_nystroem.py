@@ -48,7 +48,7 @@ def plain(kernel: Kernel, points: Array) -> Nystroem:
 
 
 def features(row_map: Any, X: Any) -> Array:
-    return maps.of_rows(row_map, X)
+    return maps.map_few_rows(row_map, X)
 
 
 def error(labels: Array, y: Array) -> float:

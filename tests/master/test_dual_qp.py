@@ -94,7 +94,7 @@ def a_sequence(k: int, C: float, beta: float, rounds: int = 40) -> list[tuple[Pr
         problem = Problem(planes.slopes, planes.intercepts, planes.tilts, C, beta / 2)
         met.append((problem, planes.multipliers))
         solved = problem.solve(warm=planes.multipliers)
-        planes = planes.solved(solved.multipliers, C).drop_idle(10)
+        planes = planes.record_solution(solved.multipliers, C).drop_idle(10)
         W, b = planes.weights(), solved.bias
     return met
 
@@ -499,10 +499,10 @@ def test_adding_a_plane_leaves_the_old_working_set_as_it_was() -> None:
 
 
 def test_moved_planes_keep_their_points_and_weights_and_have_a_new_gram() -> None:
-    planes = some_planes(6).solved(np.arange(6.0), 15.0)
+    planes = some_planes(6).record_solution(np.arange(6.0), 15.0)
     rng = np.random.default_rng(9)
     slopes = rng.normal(size=(6, 3, 4))
-    moved = planes.moved(np.ones(6), slopes, np.zeros((6, 3)))
+    moved = planes.move(np.ones(6), slopes, np.zeros((6, 3)))
     assert_consistent(moved)
     np.testing.assert_array_equal(moved.slopes, slopes.reshape(6, 12))
     np.testing.assert_array_equal(moved.points, planes.points)
@@ -515,9 +515,9 @@ def test_idle_planes_are_counted_and_dropped_and_the_rest_is_consistent() -> Non
     planes = some_planes(5)
     weights = np.array([0.0, 4.0, 1e-12, 0.0, 6.0])
     for _ in range(3):
-        planes = planes.solved(weights, 10.0)
+        planes = planes.record_solution(weights, 10.0)
     np.testing.assert_array_equal(planes.idle, [3, 0, 3, 3, 0])
-    planes = planes.solved(np.array([1.0, 4.0, 0.0, 0.0, 5.0]), 10.0)
+    planes = planes.record_solution(np.array([1.0, 4.0, 0.0, 0.0, 5.0]), 10.0)
     np.testing.assert_array_equal(planes.idle, [0, 0, 4, 4, 0])
     assert planes.drop_idle(5) is planes
     kept = planes.drop_idle(4)
@@ -530,14 +530,14 @@ def test_idle_planes_are_counted_and_dropped_and_the_rest_is_consistent() -> Non
 def test_one_plane_always_stays() -> None:
     planes = some_planes(4)
     for _ in range(3):
-        planes = planes.solved(np.zeros(4), 1.0)
-    planes = planes.add(np.ones((3, 4)), np.ones(3), 0.5, np.ones(12), np.ones(3)).solved(np.zeros(5), 1.0)
+        planes = planes.record_solution(np.zeros(4), 1.0)
+    planes = planes.add(np.ones((3, 4)), np.ones(3), 0.5, np.ones(12), np.ones(3)).record_solution(np.zeros(5), 1.0)
     kept = planes.drop_idle(1)
     assert_consistent(kept)
     np.testing.assert_array_equal(kept.intercepts, [0.5])
 
 
 def test_the_weights_are_those_of_the_dual() -> None:
-    planes = some_planes(5).solved(np.arange(5.0), 10.0)
+    planes = some_planes(5).record_solution(np.arange(5.0), 10.0)
     expected = sum(lam * z for lam, z in zip(planes.multipliers, planes.slopes, strict=True))
     np.testing.assert_allclose(planes.weights(), np.reshape(expected, (3, 4)))

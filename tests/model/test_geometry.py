@@ -140,7 +140,7 @@ def test_hyperplanes_and_sums_go_to_raw_coordinates_and_back() -> None:
         np.testing.assert_allclose(X @ planes.W.T + planes.b, rows @ W.T + b, atol=1e-10)
         assert not planes.price.any()
         coef = rng.standard_normal((len(X), 3))
-        np.testing.assert_allclose(g.centred(coef.T @ X, coef.sum(axis=0)), coef.T @ rows / len(X), atol=1e-12)
+        np.testing.assert_allclose(g.centre(coef.T @ X, coef.sum(axis=0)), coef.T @ rows / len(X), atol=1e-12)
 
 
 def test_a_few_rows_are_centred_and_scaled_or_only_scaled_if_sparse() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dmmc import ClusteringWarning, InputError
-from dmmc.pairs.closure import CLOSED, checked, closed
+from dmmc.pairs.closure import CLOSED, check_links, close_links
 from dmmc.pairs.io import Links, read, write
 
 PAIRS = [(0, 1, "must"), (2, 3, "cannot"), (4, 1, "must")]
@@ -131,23 +131,23 @@ def test_pairs_without_an_answer_are_left_out_and_counted(tmp_path: Path) -> Non
 )
 def test_links_that_cannot_be_are_refused_with_the_place_and_the_chain(pairs: Any, k: int, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        checked(read(pairs), 10, k)
+        check_links(read(pairs), 10, k)
 
 
 def test_the_line_and_the_chain_of_a_file_are_named(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("i,j,link\n0,1,must\n1,2,must\n2,0,cannot\n")
     with pytest.raises(InputError, match=r"line 4 of .*p.csv says that rows 2 and 0 .* 2 must 1 \(line 3\)"):
-        checked(read(tmp_path / "p.csv"), 3, 3)
+        check_links(read(tmp_path / "p.csv"), 3, 3)
 
 
 def test_three_rows_may_all_be_apart_in_three_clusters() -> None:
-    assert checked(read([(0, 1, "cannot"), (1, 2, "cannot"), (0, 2, "cannot")]), 3, 3).size == 3
+    assert check_links(read([(0, 1, "cannot"), (1, 2, "cannot"), (0, 2, "cannot")]), 3, 3).size == 3
 
 
 def test_pairs_given_twice_count_once_and_are_counted() -> None:
     pairs = [(0, 1, "must"), (2, 3, "cannot"), (1, 0, "must"), (0, 1, "must")]
     with pytest.warns(ClusteringWarning, match=r"2 of 4 pairs were given before \(constraints\[2\]: rows 1 and 0\)"):
-        links = checked(read(pairs), 4, 2)
+        links = check_links(read(pairs), 4, 2)
     assert plain(links) == pairs[:2]
     assert links.lines.tolist() == [0, 1]
 
@@ -180,7 +180,7 @@ def test_the_closure_is_all_that_follows(seed: int, k: int, count: int) -> None:
     truth = rng.integers(k, size=8)
     ends = [rng.choice(8, 2, replace=False).tolist() for _ in range(count)]
     pairs = list({(min(e), max(e), "must" if truth[e[0]] == truth[e[1]] else "cannot") for e in ends})
-    found = closed(checked(read(pairs), 8, k), k)
+    found = close_links(check_links(read(pairs), 8, k), k)
     for kind, wanted in ((found.must, True), (found.cannot, False)):
         ends = found.rows[kind.ends]
         assert {tuple(pair) for pair in ends.tolist()} == {
@@ -192,7 +192,7 @@ def test_the_closure_is_all_that_follows(seed: int, k: int, count: int) -> None:
 
 
 def test_what_follows_weighs_no_more_than_what_was_said() -> None:
-    found = closed(read([(0, 1, "must"), (1, 2, "must"), (5, 6, "must"), (2, 7, "cannot")]), 3)
+    found = close_links(read([(0, 1, "must"), (1, 2, "must"), (5, 6, "must"), (2, 7, "cannot")]), 3)
     assert found.rows[found.must.ends].tolist() == [[0, 1], [0, 2], [1, 2], [5, 6]]
     np.testing.assert_allclose(found.must.weight, [2 / 3, 2 / 3, 2 / 3, 1])
     assert found.rows[found.cannot.ends].tolist() == [[0, 7], [1, 7], [2, 7]]
@@ -202,7 +202,7 @@ def test_what_follows_weighs_no_more_than_what_was_said() -> None:
 def test_a_closure_too_large_to_write_down_is_what_was_given() -> None:
     rows = np.arange(2 + int(np.sqrt(2 * CLOSED)))
     chain = [(int(i), int(i) + 1, "must") for i in rows[:-1]]
-    found = closed(read(chain), 2)
+    found = close_links(read(chain), 2)
     assert found.must.ends.tolist() == [[i, j] for i, j, _ in chain]
     assert (found.must.weight == 1).all()
 
@@ -213,8 +213,8 @@ def test_a_hundred_thousand_links_are_checked_and_closed() -> None:
     ends = np.unique(np.sort(rng.integers(70_000, size=(100_000, 2)), axis=1), axis=0)
     ends = ends[ends[:, 0] != ends[:, 1]]
     link = np.where(truth[ends[:, 0]] == truth[ends[:, 1]], 1, -1)
-    links = checked(read(np.column_stack([ends, link])), 70_000, 10)
-    found = closed(links, 10)
+    links = check_links(read(np.column_stack([ends, link])), 70_000, 10)
+    found = close_links(links, 10)
     assert len(found.must.ends) >= np.count_nonzero(link == 1)
     assert np.ptp(truth[found.rows[found.must.ends]], axis=1).max() == 0
 
@@ -222,7 +222,7 @@ def test_a_hundred_thousand_links_are_checked_and_closed() -> None:
 def test_one_wrong_pair_among_many_of_two_clusters_is_found_and_named() -> None:
     star = [(0, j, "must") for j in range(1, 8001)]
     with pytest.raises(InputError, match=r"constraints\[8000\]"):
-        checked(read([*star, (17, 4000, "cannot")]), 10_000, 2)
+        check_links(read([*star, (17, 4000, "cannot")]), 10_000, 2)
 
 
 @pytest.mark.parametrize("empty", [None, float("nan"), ""])

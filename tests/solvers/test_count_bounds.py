@@ -35,8 +35,10 @@ def priced(X: Array, W: Array, b: Array, lowest: float, highest: float, weight: 
             calls.append(work)
             return engine.run(work, params)
 
-        found = count_bounds.find(oracle, planes, total, lowest, highest)
-        labels = np.concatenate([passes.largest(f) for f in engine.rows(passes.scores, planes._replace(price=found))])
+        found = count_bounds.find_prices(oracle, planes, total, lowest, highest)
+        labels = np.concatenate(
+            [passes.decide_labels(f) for f in engine.rows(passes.scores, planes._replace(price=found))]
+        )
     shares = np.bincount(labels, weight, minlength=max(len(W), 2)) / total
     return found, shares, len(calls)
 

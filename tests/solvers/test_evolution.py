@@ -20,7 +20,7 @@ from dmmc.solvers.driver import drive
 from dmmc.solvers.evolution import Evolution, Problem
 from dmmc.solvers.published_evolution import Published
 from dmmc.solvers.sign_sums import Signs, Sweep
-from dmmc.solvers.whitening import Whitened, whitening
+from dmmc.solvers.whitening import Whitened, whiten
 
 Array = NDArray[Any]
 NONE = np.zeros(0, np.int64)
@@ -48,7 +48,7 @@ def features(K: Array, ridge: float, weight: Array | None = None) -> Array:
     values, V = np.linalg.eigh(K)
     A = V * np.sqrt(np.maximum(values, 0.0))
     omega = np.ones(len(K)) if weight is None else weight
-    M, _ = whitening(A.T @ (omega[:, None] * A), float(omega.sum()), ridge)
+    M, _ = whiten(A.T @ (omega[:, None] * A), float(omega.sum()), ridge)
     return np.asarray(A @ M)
 
 
@@ -166,7 +166,7 @@ def test_balanced_signs_are_those_of_a_sort(
     W = np.vstack([rng.normal(size=(4, 3)), np.eye(3), -np.eye(3), np.full((1, 3), 1 / 3)])
     with Local(cut(rows, parts, weight), 1) as engine:
         for limit in (3.0, 10.0, 40.0):
-            found = sign_sums.balanced(engine.run, W, 101, float(omega.sum()), limit)
+            found = sign_sums.find_thresholds(engine.run, W, 101, float(omega.sum()), limit)
             labellings = tuple(Signs(w, at.threshold, at.cut, NONE) for w, at in zip(W, found, strict=True))
             Y = np.concatenate(list(engine.rows(sign_sums.signs_of, labellings)), axis=1)
             scores = np.concatenate(
@@ -200,8 +200,8 @@ def test_an_ascent_never_lowers_the_fitness_of_balanced_signs(small: tuple[Array
         for _ in range(30):
             y = np.where(rng.permutation(n) < rng.integers(n // 2 - 2, n // 2 + 3), 1.0, -1.0)
             p = y @ psi / n
-            (at,) = sign_sums.balanced(engine.run, p[None], n, float(n), 4.0)
-            sums = engine.run(sign_sums.pulled, (Signs(p, at.threshold, at.cut, NONE),))
+            (at,) = sign_sums.find_thresholds(engine.run, p[None], n, float(n), 4.0)
+            sums = engine.run(sign_sums.sum_signed, (Signs(p, at.threshold, at.cut, NONE),))
             after = sums.weighted[0] / n
             assert after @ after >= p @ p - 1e-12
             assert abs(sums.balance[0]) <= 4
@@ -299,7 +299,7 @@ def test_whitened_rows_are_those_of_the_definition_and_are_made_once(small: tupl
     labels = Signs(np.zeros(32), 1.0, 0, np.flatnonzero(y > 0))
     with Local(cut(A, 2), 1) as engine:
         psi = Whitened(engine.run, engine.rows, 32.0, 0.5, keep=True)
-        p = psi(sign_sums.pulled, (labels,)).weighted[0] / 32
+        p = psi(sign_sums.sum_signed, (labels,)).weighted[0] / 32
         kept = [block.cache["whitened"]["rows"] for block in engine.dataset.blocks]
         again = psi.rows()
         assert all(a is b.cache["whitened"]["rows"] for a, b in zip(kept, engine.dataset.blocks, strict=True))

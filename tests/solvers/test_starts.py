@@ -54,7 +54,7 @@ def started(init: str, source: Any, k: int, n_starts: int = 1, seed: int = 0, we
     with Local(dataset, 2) as engine:
         geometry, dataset = measure(dataset, engine.rows, "none")
     with Local(dataset, 2) as engine:
-        found = starts.labellings(init, dataset, engine.run, geometry, k, n_starts, seed)
+        found = starts.make_labellings(init, dataset, engine.run, geometry, k, n_starts, seed)
         return [np.concatenate([labelling.of(block) for block in dataset.blocks]) for labelling in found]
 
 

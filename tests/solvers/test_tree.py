@@ -25,7 +25,7 @@ from dmmc.estimators.binary import BinaryClusterer
 from dmmc.estimators.context import FitContext
 from dmmc.estimators.fitting import FeaturedClusterer
 from dmmc.model.losses import LOSSES
-from dmmc.model.passes import Tree, largest, scores
+from dmmc.model.passes import Tree, decide_labels, scores
 from dmmc.results import array_folder
 from dmmc.solvers import tree_room
 from dmmc.solvers.cutting_plane import CuttingPlane
@@ -95,7 +95,7 @@ def test_the_largest_decision_value_is_the_leaf_that_a_walk_reaches_also_on_a_hy
         node = 0
         while node >= 0:
             node = int(tree.children[node, int(tree.W[node] @ x + tree.b[node] >= 0)])
-        assert largest(values[None])[0] == -1 - node
+        assert decide_labels(values[None])[0] == -1 - node
         assert values[-1 - node] >= 0 > np.delete(values, -1 - node).max()
 
 
