@@ -7,3 +7,4 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]

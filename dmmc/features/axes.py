@@ -1,16 +1,11 @@
 """Principal axes by subspace iteration: a few passes over the data, dense or sparse, in any number of blocks."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from dmmc.array_types import Array
 from dmmc.model import passes
 from dmmc.model.geometry import Geometry
-from dmmc.model.passes import Hyperplanes
-
-Oracle = Callable[[Callable[..., Any], Any], Any]
+from dmmc.model.passes import Hyperplanes, Oracle
 
 ROUNDS = 8
 SPARE = 8

@@ -12,10 +12,11 @@ from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
 from dmmc.errors import InputError
 from dmmc.features import graph
-from dmmc.features.axes import Oracle, principal_axes
+from dmmc.features.axes import principal_axes
 from dmmc.features.graph import Index, Neighbours
 from dmmc.features.maps import Manifold, Map, Projection, map_rows
 from dmmc.model.geometry import Geometry
+from dmmc.model.passes import Oracle
 
 Remember = Callable[[str, Callable[[], dict[str, Array]]], dict[str, Array]]
 """The arrays of a phase, by its name and what makes them: made now, or known from an earlier run."""

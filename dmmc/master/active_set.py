@@ -7,12 +7,9 @@ thread count.
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from dmmc.array_types import Floats
+from dmmc.array_types import Floats, Integers
 from dmmc.master.search_directions import newton_direction, pair_direction
-
-Indices = NDArray[np.int64]
 
 _SOFTNESS = 1e-2  # the first proximal weight of the biases, in units of tilts^2 / curvature
 _HARDEST = 1e-5  # and the last: below it b = v / soft would be made of rounding errors
@@ -20,7 +17,7 @@ _HARDEST = 1e-5  # and the last: below it b = v / soft would be made of rounding
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def ascend(
-    Q: Floats, a: Floats, S: Floats, box: float, group: Indices, start: Floats, tolerance: float, budget: int
+    Q: Floats, a: Floats, S: Floats, box: float, group: Integers, start: Floats, tolerance: float, budget: int
 ) -> tuple[Floats, Floats, int]:
     """Minimise ``1/2 mu'Q mu - a.mu + box |S'mu|_1``, each group's mu in a unit simplex: the dual (E6), scaled.
 
@@ -145,7 +142,7 @@ def _see(
     centre: Floats,
     soft: float,
     box: float,
-    group: Indices,
+    group: Integers,
     mean: Floats,
     b: Floats,
     g: Floats,
@@ -167,7 +164,7 @@ def _see(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _violation(g: Floats, group: Indices, least: Floats) -> float:
+def _violation(g: Floats, group: Integers, least: Floats) -> float:
     """Sum over the groups of how far the most violated plane is; `least` is room for a number a group."""
     least.fill(np.inf)
     for k in range(g.size):
@@ -211,7 +208,7 @@ def _step(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def certify(Q: Floats, a: Floats, S: Floats, box: float, group: Indices, mu: Floats, b: Floats) -> tuple[float, float]:
+def certify(Q: Floats, a: Floats, S: Floats, box: float, group: Integers, mu: Floats, b: Floats) -> tuple[float, float]:
     """The primal value (E5) at (w, b) and the dual value (E6) at mu, both divided by C."""
     m, P = S.shape
     Qmu, v = np.empty(m), np.empty(P)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dmmc.array_types import Floats
+from dmmc.array_types import Floats, Integers
 from dmmc.master.active_set import ascend, certify
 
 _BUDGET = 1000  # Newton rounds before the fallback is asked; typical solves need fewer than ten
@@ -50,7 +50,7 @@ class _Scaled(NamedTuple):
     intercepts: Floats
     tilts: Floats
     box: float
-    groups: NDArray[np.int64]
+    groups: Integers
 
 
 def solve(
@@ -131,7 +131,7 @@ def _scale(
     return _Scaled(curvature, a, S, float(box), group.astype(np.int64))
 
 
-def _start(warm: ArrayLike | None, groups: NDArray[np.int64], budgets: Floats) -> Floats:
+def _start(warm: ArrayLike | None, groups: Integers, budgets: Floats) -> Floats:
     """A point of the unit simplices from any multipliers; the flat planes take what they leave."""
     m, count = groups.size - budgets.size, budgets.size
     mu = np.zeros(m + count)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from dmmc.array_types import Floats
+from dmmc.array_types import Floats, Integers
 
 _CARRIES = 1e-9  # of C: a plane with less weight than this is idle
 
@@ -42,8 +42,8 @@ class Planes(NamedTuple):
     tilts: Floats
     gram: Floats
     multipliers: Floats
-    idle: NDArray[np.int64]
-    groups: NDArray[np.int64]
+    idle: Integers
+    groups: Integers
 
     @classmethod
     def empty(cls, K: int, d: int, dtype: DTypeLike = np.float64, by_row: bool = False) -> Planes:
@@ -105,7 +105,7 @@ class Planes(NamedTuple):
         )
 
     @property
-    def movable(self) -> NDArray[np.int64]:
+    def movable(self) -> Integers:
         """The planes that labels move: those of the margins."""
         return np.flatnonzero(self.groups == 0)
 

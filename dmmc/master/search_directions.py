@@ -5,11 +5,8 @@ After a change of this file touch `active_set.py`: numba's cache notices changes
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from dmmc.array_types import Floats
-
-Indices = NDArray[np.int64]
+from dmmc.array_types import Floats, Integers
 
 _RIDGE = 1e-9  # of the mean curvature, in Newton's matrix only: it does not move the point that is found
 
@@ -19,12 +16,12 @@ def newton_direction(
     Q: Floats,
     S: Floats,
     g: Floats,
-    free: Indices,
+    free: Integers,
     v: Floats,
     centre: Floats,
     soft: float,
     box: float,
-    group: Indices,
+    group: Integers,
     count: int,
     scale: float,
     mu: Floats,
@@ -117,7 +114,7 @@ def pair_direction(
     b: Floats,
     soft: float,
     box: float,
-    group: Indices,
+    group: Integers,
     scale: float,
     mu: Floats,
     d: Floats,

@@ -4,7 +4,8 @@ Hyperplanes in params are in raw coordinates (see `geometry`), so no pass needs 
 """
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
 from dmmc.kernels import FROZEN, GIVEN, NEAREST, OWN, Sums
 from dmmc.model.losses import Table
+
+Oracle = Callable[[Callable[..., Any], Any], Any]
+"""A pass and its parameters to its sum over all blocks."""
 
 
 class Hyperplanes(NamedTuple):

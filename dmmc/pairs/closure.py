@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.array_types import Array
+from dmmc.array_types import Array, Integers
 from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.pairs.io import Links
 
@@ -54,12 +54,12 @@ def check_links(links: Links, n_rows: int, n_clusters: int) -> Links:
 class _Parts(NamedTuple):
     """Linked rows, each once, and the parts that are known to be of one cluster."""
 
-    rows: NDArray[np.int64]
-    ends: NDArray[np.int64]
+    rows: Integers
+    ends: Integers
     """(links, 2): places in `rows`."""
-    part: NDArray[np.int64]
+    part: Integers
     """The part of each row: rows of one part must be together."""
-    opposite: NDArray[np.int64] | None
+    opposite: Integers | None
     """For two clusters, the part that each row's part cannot be with (they may be the same: a contradiction)."""
 
 
@@ -168,14 +168,14 @@ def _chain(links: Links, parts: _Parts, p: int) -> list[tuple[int, int, int]]:
 class Pairs(NamedTuple):
     """Pairs of one kind, each two places among the linked rows, and how much each counts."""
 
-    ends: NDArray[np.int64]
+    ends: Integers
     weight: NDArray[np.float64]
 
 
 class Closed(NamedTuple):
     """Linked rows, each once, and pairs of them: those that were given and those that follow."""
 
-    rows: NDArray[np.int64]
+    rows: Integers
     must: Pairs
     cannot: Pairs
 
@@ -200,13 +200,13 @@ def close_links(links: Links, n_clusters: int) -> Closed:
     )
 
 
-def _members(part: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
+def _members(part: Integers) -> dict[int, Integers]:
     order = np.argsort(part, kind="stable")
     numbers, first = np.unique(part[order], return_index=True)
     return dict(zip(numbers.tolist(), np.split(order, first[1:]), strict=True)) if len(order) else {}
 
 
-def _all_pairs(sides: Iterable[tuple[Array, Array, int]], given: NDArray[np.int64], distinct: bool) -> Pairs:
+def _all_pairs(sides: Iterable[tuple[Array, Array, int]], given: Integers, distinct: bool) -> Pairs:
     """All pairs of rows of both sides; `distinct` where the sides are the same rows. In one order, for the bits."""
     sides = [(a, b, count) for a, b, count in sides if not distinct or len(a) > 1]
     sizes = [len(a) * (len(a) - 1) // 2 if distinct else len(a) * len(b) for a, b, _ in sides]

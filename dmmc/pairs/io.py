@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.array_types import Array
+from dmmc.array_types import Array, Integers
 from dmmc.errors import ClusteringWarning, InputError, warn
 
 COLUMNS = ("i", "j", "link")
@@ -27,10 +27,10 @@ WANTED = '(i, j, "must" or "cannot")'
 class Links(NamedTuple):
     """Pairs of rows, in the order in which they were given."""
 
-    one: NDArray[np.int64]
-    other: NDArray[np.int64]
+    one: Integers
+    other: Integers
     must: NDArray[np.bool_]
-    lines: NDArray[np.int64]
+    lines: Integers
     """Where each was given: a line of the file, or a place in the list."""
     name: str
     """Of the file; empty for a list."""

@@ -1,6 +1,5 @@
 """What a report shows of a fit: sizes, margins, a map of sampled rows, typical and borderline rows."""
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -13,9 +12,7 @@ from dmmc.features import maps
 from dmmc.features.maps import Decision
 from dmmc.machine import MIB
 from dmmc.model import passes
-from dmmc.model.passes import Hyperplanes
-
-Oracle = Callable[[Callable[..., Any], Any], Any]
+from dmmc.model.passes import Hyperplanes, Oracle
 
 SAMPLED = 3000
 """Rows of the sample; if they are long, as many as `SAMPLE_BYTES` hold."""

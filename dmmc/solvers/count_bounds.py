@@ -5,16 +5,11 @@ that gives it a wanted weight is a quantile of its leads. Each round takes a his
 finer the nearer they are to 0, and moves the prices of the clusters that are out of bounds.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from dmmc.array_types import Array
 from dmmc.model import passes
-from dmmc.model.passes import Gaps, Hyperplanes
-
-Oracle = Callable[[Callable[..., Any], Any], Any]
+from dmmc.model.passes import Gaps, Hyperplanes, Oracle
 
 ROUNDS = 60
 """Raising one price takes rows from other clusters, so prices are found again until all counts hold."""

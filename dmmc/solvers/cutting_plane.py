@@ -10,7 +10,6 @@ rows they were cut with. When labels change at a few rows, only those rows move 
 Restarts are runs side by side: one read of the data serves them all.
 """
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,14 +18,12 @@ from dmmc.errors import InputError
 from dmmc.master.planes import Planes
 from dmmc.model import passes
 from dmmc.model.losses import Loss
-from dmmc.model.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Labelling, Request, Sweep
+from dmmc.model.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Labelling, Oracle, Request, Sweep
 from dmmc.solvers import count_bounds
 from dmmc.solvers.cutting_plane_state import Point, Problem, Run, State, describe_shapes
 from dmmc.solvers.parts import check_parts
 from dmmc.solvers.reseed import reseed_cluster
 from dmmc.solvers.state_shapes import find_misfit
-
-Oracle = Callable[[Callable[..., Any], Any], Any]
 
 NAME = "the cutting-plane solver"
 IDLE_ROUNDS = 15

@@ -15,9 +15,9 @@ import numpy as np
 
 from dmmc.array_types import Array
 from dmmc.kernels.label_flips import flip_among
-from dmmc.model.passes import Labelling
+from dmmc.model.passes import Labelling, Oracle
 from dmmc.solvers import sign_sums
-from dmmc.solvers.sign_sums import Climb, Kick, Oracle, Signs, Sweep
+from dmmc.solvers.sign_sums import Climb, Kick, Signs, Sweep
 from dmmc.solvers.state_shapes import Each, Either, Equal, Numbers, find_misfit
 
 CANDIDATES = (16, 64)

@@ -8,7 +8,6 @@ An epoch gives two points: where the steps have led, from where the next one goe
 which is far less noisy: it is what is judged and kept. It is judged while the next epoch reads the rows.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,13 +16,11 @@ import numpy as np
 from dmmc.array_types import Array
 from dmmc.model.geometry import Geometry
 from dmmc.model.losses import Loss
-from dmmc.model.passes import ByScores, Drawn, Given, Hyperplanes, Labelling
+from dmmc.model.passes import ByScores, Drawn, Given, Hyperplanes, Labelling, Oracle
 from dmmc.solvers import count_bounds, sgd_epoch
 from dmmc.solvers.parts import check_parts
 from dmmc.solvers.sgd_epoch import Came, Epoch, Leg
 from dmmc.solvers.state_shapes import Between, Each, Kinds, Numbers, find_misfit
-
-Oracle = Callable[[Callable[..., Any], Any], Any]
 
 NAME = "the stochastic gradient solver"
 LOSS_PARTS = {"table": "the loss of a margin", "surrogate": "the convex loss at fixed labels"}

@@ -7,7 +7,6 @@ all restarts share each pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +15,7 @@ from dmmc.array_types import Array
 from dmmc.data.blocks import Block
 from dmmc.kernels import label_climb
 from dmmc.kernels import label_flips as kernels
-from dmmc.model.passes import Labelling
-
-Oracle = Callable[[Callable[..., Any], Any], Any]
+from dmmc.model.passes import Labelling, Oracle
 
 LISTED = 100_000
 """Up to this many rows a threshold is found among all scores; with more, among those of one bin of a histogram."""

@@ -15,10 +15,10 @@ from dmmc.array_types import Array
 from dmmc.data.blocks import Csr
 from dmmc.data.dataset import Rows
 from dmmc.features import graph_merge
-from dmmc.features.axes import Oracle, principal_axes
+from dmmc.features.axes import principal_axes
 from dmmc.model import passes
 from dmmc.model.geometry import Geometry
-from dmmc.model.passes import ByScores, Drawn, Given, Labelling
+from dmmc.model.passes import ByScores, Drawn, Given, Labelling, Oracle
 from dmmc.pairs.closure import Pairs
 
 SAMPLE_ROWS = 4096
