@@ -99,14 +99,10 @@ class Block:
 
 
 def block_bounds(n_rows: int, n_features: int, itemsize: int) -> NDArray[np.int64]:
-    """Where a dense matrix is cut into blocks.
+    """Where a dense matrix with numbers of `itemsize` bytes is cut: the first row of each block, then `n_rows`.
 
     All blocks have the same number of rows, but for the last, which may be shorter. They are of 7 to 15 MiB,
     or of a few rows where rows are long.
-
-    n_rows, n_features : shape of the matrix
-    itemsize : bytes of one number
-    Returns the first row of each block, then `n_rows`.
     """
     row_bytes = n_features * itemsize
     rows = -(-n_rows // _block_count(n_rows * row_bytes))
@@ -116,11 +112,10 @@ def block_bounds(n_rows: int, n_features: int, itemsize: int) -> NDArray[np.int6
 
 
 def csr_bounds(indptr: NDArray[Any], itemsize: int) -> NDArray[np.int64]:
-    """Where a sparse matrix is cut into blocks of about equal bytes, by the size rule of dense ones.
+    """Where a sparse matrix is cut: the first row of each block, then the number of rows.
 
-    indptr : shape (n_rows + 1,); where each row's values begin
-    itemsize : bytes of one value; its column counts for four more
-    Returns the first row of each block, then the number of rows.
+    Blocks are of about equal bytes, by the size rule of dense ones. `indptr` says where each row's values begin; a
+    value takes `itemsize` bytes and four for its column.
     """
     # a row costs its place in indptr too, or a matrix of empty rows would be one endless block
     bytes_before = indptr.astype(np.int64) * (itemsize + 4)

@@ -16,11 +16,7 @@ from dmmc.errors import InputError
 
 
 def describe_dask(array: Any, compute: Callable[[Sequence[Any]], list[Any]]) -> Stored:
-    """Find shape, kind and blocks of a dask array; of a sparse one the values of each row are counted, on the cluster.
-
-    array : dask.array.Array
-    compute : computes delayed objects
-    """
+    """Find shape, kind and blocks of a dask array; values of sparse rows are counted on the cluster."""
     import dask
 
     if any(math.isnan(size) for size in array.shape):
@@ -89,14 +85,7 @@ def count_values(band: list[Any], name: str) -> Array:
 def assemble_rows(
     bands: list[list[Any]], cuts: list[tuple[int, int]], dtype: np.dtype[Any], name: str, start: int
 ) -> Array | Csr:
-    """Join chunks to rows.
-
-    bands : chunks side by side, for each band of rows
-    cuts : first and last row of each band that is wanted
-    dtype : of the rows
-    name : of the array, for messages
-    start : number of the first row, for messages
-    """
+    """Join chunks to rows: of each band (chunks side by side) the rows between its cuts; `start` numbers the first."""
     parts, kinds = [], set()
     for band, (first, last) in zip(bands, cuts, strict=True):
         where = f"{name}, {name_rows(start, start + last - first)}"

@@ -101,11 +101,9 @@ class Dataset(Matrix):
         return np.concatenate(labels) if labels else None
 
     def with_columns(self, weight: ArrayLike | None = None, given: ArrayLike | None = None) -> Self:
-        """Replace weights or given labels; the rows are shared.
+        """Replace weights or given labels, of shape (n_rows,); None leaves them as they are.
 
-        weight : shape (n_rows,); how much each row counts; None leaves the weights as they are
-        given : shape (n_rows,); a label for each row; None leaves the labels as they are
-        The result shares the rows of this one; its blocks have empty caches.
+        The rows are shared; blocks have empty caches.
         """
         weights, labels = self._check_columns(weight, given)
         blocks = tuple(
@@ -120,11 +118,7 @@ class Dataset(Matrix):
         return replace(self, blocks=blocks)
 
     def take(self, rows: ArrayLike) -> Any:
-        """Gather a few rows.
-
-        rows : row numbers in any order, repeats allowed
-        Returns the rows in the order asked for, in their own dtype, as ndarray or scipy.sparse.csr_array.
-        """
+        """Gather a few rows, by numbers in any order, repeats allowed: an array or `scipy.sparse.csr_array`."""
         wanted = self._check_rows(rows)
         holder = find_blocks(self.bounds, wanted)
         parts = {int(b): pick_rows(self.blocks[b], wanted[holder == b]) for b in np.unique(holder)}
@@ -192,7 +186,8 @@ class Stored(Matrix):
 
     def load(self, n_jobs: int | None = None) -> Dataset:
         """The same matrix in memory."""
-        dataset = cut_into_blocks(self, self.reader.load(n_jobs), self.bounds)
+        rows = self.reader.load(n_jobs)
+        dataset = cut_into_blocks(self.name, rows, self.bounds, self.feature_names, self.row_ids)
         return dataset.with_columns(self.weight, self.given)
 
 
@@ -227,12 +222,7 @@ def pick_rows(block: Block, wanted: NDArray[np.int64]) -> Any:
 
 
 def join_rows(matrix: Matrix, holder: NDArray[np.intp], parts: dict[int, Any]) -> Any:
-    """Put rows that were picked block by block into the order in which they were asked for.
-
-    matrix : their shape, dtype and kind
-    holder : number of the block that holds each row, see `find_blocks`
-    parts : for each of these blocks, its rows in the order asked for
-    """
+    """Put rows that were picked block by block (`parts`) into the order asked for; `holder` is from `find_blocks`."""
     if not matrix.is_sparse:
         gathered = np.empty((len(holder), matrix.n_features), matrix.dtype)
         for b, part in parts.items():
@@ -246,19 +236,19 @@ def join_rows(matrix: Matrix, holder: NDArray[np.intp], parts: dict[int, Any]) -
     return vstack([parts[b] for b in sorted(parts)], format="csr")[np.argsort(by_block)]
 
 
-def cut_into_blocks(matrix: Matrix, rows: NDArray[Any] | Csr, bounds: NDArray[np.int64]) -> Dataset:
+def cut_into_blocks(
+    name: str,
+    rows: NDArray[Any] | Csr,
+    bounds: NDArray[np.int64],
+    feature_names: tuple[str, ...] | None = None,
+    row_ids: NDArray[Any] | None = None,
+) -> Dataset:
     """Cut rows in memory at the bounds; blocks are views."""
-    spans = pairwise(bounds.tolist())
+    is_sparse = isinstance(rows, Csr)
+    n_features, dtype = (rows.n_features, rows.data.dtype) if isinstance(rows, Csr) else (rows.shape[1], rows.dtype)
     blocks = tuple(
-        Block(i, a, b, rows.cut(a, b) if isinstance(rows, Csr) else rows[a:b]) for i, (a, b) in enumerate(spans)
+        Block(i, a, b, rows.cut(a, b) if isinstance(rows, Csr) else rows[a:b])
+        for i, (a, b) in enumerate(pairwise(bounds.tolist()))
     )
-    return Dataset(
-        matrix.name,
-        matrix.n_rows,
-        matrix.n_features,
-        matrix.dtype,
-        matrix.is_sparse,
-        blocks,
-        feature_names=matrix.feature_names,
-        row_ids=matrix.row_ids,
-    )
+    n_rows = int(bounds[-1])
+    return Dataset(name, n_rows, n_features, dtype, is_sparse, blocks, feature_names=feature_names, row_ids=row_ids)

@@ -12,7 +12,7 @@ import numpy as np
 
 from dmmc.data.blocks import Csr, block_bounds, csr_bounds
 from dmmc.data.dask_rows import describe_dask
-from dmmc.data.dataset import Dataset, Matrix, Rows, Stored, cut_into_blocks
+from dmmc.data.dataset import Dataset, Rows, Stored, cut_into_blocks
 from dmmc.data.readers.csr import to_csr
 from dmmc.data.readers.dask_arrays import load_dask
 from dmmc.data.readers.frames import load_anndata, load_frame
@@ -24,13 +24,7 @@ from dmmc.errors import InputError
 
 
 def load(source: Any, component: str | None = None, n_jobs: int | None = None) -> LoadedMatrix:
-    """Read a source of any kind; see `open_dataset`.
-
-    source : what the user gave
-    component : path inside a zarr group or store
-    n_jobs : how many threads read; all cores by default
-    Returns the rows, in memory.
-    """
+    """Read a source of any kind into memory; see `open_dataset`."""
     if isinstance(source, str | os.PathLike):
         return load_path(os.fspath(source), component, n_jobs)
     if comes_from(source, "zarr") and hasattr(source, "store_path"):
@@ -86,20 +80,10 @@ def open_dataset(source: object, component: str | None = None, n_jobs: int | Non
     found = load(source, component, n_jobs)
     rows = found.rows
     if isinstance(rows, Csr):
-        shape, dtype = (rows.n_rows, rows.n_features), rows.data.dtype
-        bounds = csr_bounds(rows.indptr, dtype.itemsize)
+        bounds = csr_bounds(rows.indptr, rows.data.itemsize)
     else:
-        shape, dtype = (rows.shape[0], rows.shape[1]), rows.dtype
-        bounds = block_bounds(*shape, dtype.itemsize)
-    matrix = Matrix(
-        found.name,
-        *shape,
-        dtype,
-        isinstance(rows, Csr),
-        feature_names=found.feature_names,
-        row_ids=found.row_ids,
-    )
-    return cut_into_blocks(matrix, rows, bounds)
+        bounds = block_bounds(rows.shape[0], rows.shape[1], rows.itemsize)
+    return cut_into_blocks(found.name, rows, bounds, found.feature_names, found.row_ids)
 
 
 def open_rows(

@@ -32,9 +32,7 @@ PAUSES = (0.2, 1.0)
 def open_stored(source: Any, component: str | None = None) -> Stored | None:
     """Open a matrix in a zarr store without reading its numbers.
 
-    source : what the user gave
-    component : path of the matrix inside a zarr group or store
-    Returns None where the source is of another kind, or is a store in this process's memory.
+    None where the source is of another kind, or is a store in this process's memory.
     """
     if isinstance(source, str | os.PathLike):
         path = os.path.abspath(os.fspath(source)) if "://" not in os.fspath(source) else os.fspath(source)
@@ -109,9 +107,7 @@ def _describe(found: MatrixNode, location: Location, store: str) -> Stored:
 class ForwardReader:
     """Reads a zarr array from front to back; keeps the rest of a chunk for the next read, so no chunk is decoded twice.
 
-    array : zarr.Array
-    rows : entries start to stop of the array, as rows of the matrix that a message can name
-    name : how to call the matrix
+    `rows` turns entries start to stop of the array into rows of the matrix, for messages.
     """
 
     def __init__(self, array: Any, rows: Callable[[int, int], tuple[int, int]], name: str) -> None:

@@ -57,12 +57,7 @@ def find_own_address() -> str:
 
 
 class Cluster:
-    """A scheduler and its workers, through a client.
-
-    client : distributed.Client
-        Connected, synchronous.
-    limits : Limits
-    """
+    """A scheduler and its workers, through a connected synchronous client."""
 
     def __init__(self, client: Client, limits: Limits) -> None:
         self.limits = limits
@@ -181,13 +176,7 @@ class Cluster:
     def submit(
         self, function: Callable[..., Any], *arguments: Any, name: str, worker: str, is_graph: bool = False
     ) -> Future:
-        """Start a task, preferably on one worker; any other may do it.
-
-        function, arguments : what to call
-        name : of the task, unique
-        worker : address
-        is_graph : whether arguments hold delayed objects, which Dask computes first
-        """
+        """Start a task, preferably on this worker; `is_graph`: Dask first computes delayed objects in arguments."""
         where = {"workers": [worker], "allow_other_workers": True}
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": LARGE_TASK}):
             if is_graph:

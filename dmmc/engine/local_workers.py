@@ -20,12 +20,7 @@ the kernels some hundred times a second, which takes a fifth of a pass where all
 
 @contextmanager
 def start_workers(workers: Any, dashboard: bool, profile: bool) -> Iterator[LocalCluster]:
-    """Start so many worker processes of one thread each; they end with the context.
-
-    workers : how many
-    dashboard : whether to show Dask's dashboard
-    profile : whether Dask's profiler runs even without its dashboard
-    """
+    """Start worker processes of one thread each, with Dask's dashboard or profiler; they end with the context."""
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise InputError(f"workers is {workers!r}; a number of processes of at least 1 is wanted.")
     settings: dict[str, Any] = {"distributed.scheduler.worker-ttl": "60s", "distributed.worker.daemon": True}

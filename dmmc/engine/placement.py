@@ -18,10 +18,7 @@ UNLIMITED = 2**62
 
 
 class Placement:
-    """A worker for each block; each worker gets a share of the bytes by its number of threads.
-
-    sizes : shape (n_blocks,); bytes of each block
-    """
+    """A worker for each block (of `sizes` bytes); each worker gets a share of the bytes by its number of threads."""
 
     def __init__(self, sizes: NDArray[Any]) -> None:
         self.sizes = sizes
@@ -79,10 +76,7 @@ def find_budget(worker: Worker | None, block: float) -> int:
 def check_memory(dataset: Rows, block: float, workers: Iterable[Worker], *, streams: bool) -> None:
     """Refuse a matrix that the workers cannot work on, with the numbers.
 
-    dataset : Dataset or Stored
-    block : bytes of its largest block
-    workers : those that are there
-    streams : whether workers can read rows again in each pass
+    Its largest block has `block` bytes; `streams` says whether workers can read rows again in each pass.
     """
     present = list(workers)
     for worker in present:

@@ -25,12 +25,9 @@ LONGEST = 2000
 
 
 def run_message(message: Message, sent: Mapping[int, SentBlock]) -> Reply:
-    """Run a pass over the blocks of a message.
+    """Run a pass over the blocks of a message; `sent` is what the driver has sent along, by block number.
 
     Errors come back as sentences, as an exception of some library may not survive pickling.
-
-    message : what to run over which blocks
-    sent : by block number, what the driver has sent along
     """
     try:
         placed_here = message.worker == find_own_address()

@@ -38,12 +38,10 @@ class WorkerWatch:
         return {address: worker for address, worker in self.workers.items() if address not in unfit} or self.workers
 
     def find_lost(self, running: Sequence[Task], name: str) -> list[Task]:
-        """Look at the workers while no task ends.
+        """Tasks whose worker is gone or stands still and which no other worker has taken over.
 
-        running : all tasks that have not ended
-        name : of the matrix, for messages
-        Returns tasks whose worker is gone or stands still and which no other worker has taken over.
-        Raises ClusterLost: If there are no workers for too long, all stand still, or a task takes too long.
+        To be called while no task ends; `name` is that of the matrix. Raises `ClusterLost` if there are no workers for
+        too long, all stand still, or a task takes too long.
         """
         now = time.monotonic()
         limits = self._cluster.limits

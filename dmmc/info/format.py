@@ -4,10 +4,7 @@ from typing import Any
 
 
 def format_info(found: dict[str, Any]) -> str:
-    """Lines for people of what `info` found.
-
-    found : from `info`
-    """
+    """Lines for people of what `info` found."""
     lines = [str(found["name"])]
 
     def add(label: str, text: str) -> None:

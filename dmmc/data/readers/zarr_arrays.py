@@ -76,15 +76,10 @@ def read_all(
     dtype: np.dtype[Any] | None = None,
     convert: Callable[[NDArray[Any], int], NDArray[Any]] | None = None,
 ) -> NDArray[Any]:
-    """Read a whole zarr array, some of its chunks at a time on several threads.
+    """Read a zarr array of any number of dimensions completely, some chunks at a time on several threads.
 
-    array : zarr.Array
-        Of any number of dimensions.
-    name : how to call it in a message
-    n_jobs : number of threads
-    indptr : says to which row each entry of `array` belongs, where they are values of CSR rows
-    dtype : of the result, by default the `memory_dtype`
-    convert : turns a part, and the number of its first entry, into what is kept; by default `as_numbers`
+    Where its entries are values of CSR rows, `indptr` says to which row each belongs. `convert` turns a part and the
+    number of its first entry into what is kept, in `dtype`; by default `as_numbers` and `memory_dtype`.
     """
     check_complete(array, name, indptr)
     whole = np.empty(array.shape, dtype or memory_dtype(array.dtype, name))
@@ -132,13 +127,7 @@ def check_complete(array: Any, name: str, indptr: NDArray[np.int64] | None) -> N
 
 
 def describe_missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | None = None) -> str | None:
-    """A sentence that says which chunks of an array are missing in its store; None if none is.
-
-    array : zarr.Array
-        Of any number of dimensions.
-    name : how to call it
-    indptr : says to which row each entry belongs, where they are values of CSR rows
-    """
+    """Say in a sentence which chunks are missing in the store; None if none is. `indptr` as in `read_all`."""
     # a shard is one object in the store, whatever the chunks in it
     sizes = array.shards or array.chunks
     grid = [math.ceil(length / size) for length, size in zip(array.shape, sizes, strict=True)]
@@ -170,9 +159,8 @@ def describe_missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | N
 def find_absent_chunk(array: Any, part: NDArray[Any], first: int) -> str | None:
     """Key of a chunk that was deleted since the store was opened; None if all are there.
 
-    array : zarr.Array
-    part : what zarr gave for whole chunks of it. Only one that is nothing but the fill value can be absent.
-    first : number of its first entry
+    `part` is what zarr gave for some whole chunks, `first` the number of its first entry. Only a chunk that is nothing
+    but the fill value can be absent.
     """
     from zarr.core.sync import sync
 

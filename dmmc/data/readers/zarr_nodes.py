@@ -38,30 +38,18 @@ def open_store(path: str) -> Iterator[Any]:
 
 
 class MatrixNode(NamedTuple):
-    """The node of a zarr store that is the matrix.
-
-    name : for messages
-    node : zarr.Array or zarr.Group
-        A 2-D array, or the group of CSR arrays.
-    is_sparse : whether it is such a group
-    frame : zarr.Group, optional
-        The AnnData group whose X it is.
-    """
+    """The node of a zarr store that is the matrix: a 2-D array, or a group of CSR arrays (`is_sparse`)."""
 
     name: str
+    """For messages."""
     node: Any
     is_sparse: bool
     frame: Any = None
+    """The AnnData group whose X it is."""
 
 
 def find_matrix(node: Any, store: str, component: str | None) -> MatrixNode:
-    """Find the matrix in a zarr store, or say why none can be read.
-
-    node : zarr.Array or zarr.Group
-        Root of the store.
-    store : its name
-    component : path of the matrix inside
-    """
+    """Find the matrix below the root of a zarr store called `store`, or say why none can be read."""
     if component is not None:
         node = _open_component(node, store, component)
     kind = _find_kind(node)
