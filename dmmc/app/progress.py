@@ -14,8 +14,6 @@ EVERY = 0.1
 class Progress:
     """Call it with events: a phase begins, or a pass ended.
 
-    Parameters
-    ----------
     quiet : say nothing
     stream : where to; stderr if left out
     """
@@ -37,8 +35,6 @@ class Progress:
     def __call__(self, event: dict[str, Any]) -> None:
         """Show an event.
 
-        Parameters
-        ----------
         event : `phase`; for a pass also `iteration`, `objective`, `gap` where there is one, `rows_per_second` and
             `at_most`; for a part of a conversion also `rows`, `fraction` and `seconds`
         """

@@ -85,7 +85,7 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return params
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """What `checkpoint.write` needs to write the model."""
+        """What `array_folder.write` needs to write the model."""
         names = getattr(self, "feature_names_in_", None)
         content = {
             "estimator": type(self).__name__,
@@ -111,16 +111,14 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """The fitted estimator again; `name` is for messages."""
         try:
             params = {**content["params"]}
-            for name, own in (("init", "labels"), ("loss", "own")):
-                if params.get(name) == own:
-                    del params[name]
+            for parameter, own in (("init", "labels"), ("loss", "own")):
+                if params.get(parameter) == own:
+                    del params[parameter]
             model = cls(**params)
             model.check_parameters()
             model.coef_, model.intercept_, model.tree_ = arrays["coef"], arrays["intercept"], arrays.get("tree")
-            model.map_, model.merge_tree_ = (
-                maps.from_arrays(content.get("features"), arrays, name),
-                arrays.get("merge_tree"),
-            )
+            model.map_ = maps.from_arrays(content.get("features"), arrays, name)
+            model.merge_tree_ = arrays.get("merge_tree")
             model.objective_, model.gap_, model.n_iter_ = content["objective"], content["gap"], content["n_iter"]
             model.choices_, model.history_ = content["choices"], []
             if content["feature_names"] is not None:

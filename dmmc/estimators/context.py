@@ -73,9 +73,7 @@ class FitContext:
     def drive(self, solver: Any, begin: Callable[[], Any], max_iter: int) -> tuple[Any, list[dict[str, Any]], str]:
         """Drive a solver from where an earlier run of the same fit stopped, or from the state that `begin` makes.
 
-        Returns
-        -------
-        The last state, the history, and why it ended: "done", "max_iter" or "max_seconds".
+        Returns the last state, the history, and why it ended: "done", "max_iter" or "max_seconds".
         """
         found = None
         if self.keeper is not None:
@@ -97,8 +95,6 @@ class FitContext:
     def drive_start(self, solver: Any, begin: Callable[[], Any], max_iter: int, key: str) -> Any:
         """Drive a search whose result another one starts from; it shares the time limit and the checkpoint.
 
-        Parameters
-        ----------
         solver, begin, max_iter : as of `drive`
         key : tells this search from others of the same fit
         """

@@ -1,5 +1,6 @@
 """Maximum margin clustering by cutting planes, any number of clusters (papers 000 and 001)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from dmmc.estimators.parameters import LOSS, POSITIVE_OR_AUTO, Words, document, 
 from dmmc.master.norms import FROBENIUS, Norm
 from dmmc.model.geometry import Geometry
 from dmmc.model.losses import LOSSES, Loss, resolve_loss
-from dmmc.model.passes import Labelling
+from dmmc.model.passes import ByScores, Labelling
 from dmmc.solvers import starts
 from dmmc.solvers.count_bounds import is_violated
 from dmmc.solvers.cutting_plane import CuttingPlane
@@ -32,6 +33,17 @@ def choose_C(C: float | str, n_clusters: int, features: str) -> float:
     if not isinstance(C, str):
         return float(C)
     return 30.0 if n_clusters == 2 and features != "nystroem" else 100.0
+
+
+def search_start(
+    context: FitContext, problem: Problem, make_starts: Callable[[], list[Labelling]], max_iter: int, key: str
+) -> Labelling:
+    """The labels that cutting planes end with, for another search to start from; `key` tells it from others."""
+    solver = CuttingPlane(problem, context.engine.run)
+    n_features = context.engine.dataset.n_features
+    state = context.drive_start(solver, lambda: solver.init(make_starts(), n_features), max_iter, key)
+    best = solver.best(state).best
+    return ByScores(context.geometry.raw(best.W, best.b, best.price), problem.wide)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

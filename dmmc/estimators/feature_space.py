@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,29 +21,12 @@ from dmmc.machine import count_threads
 from dmmc.model.geometry import measure
 from dmmc.solvers import starts
 
-
-class Featured(Protocol):
-    """What is asked of an estimator whose hyperplanes may be in features."""
-
-    n_clusters: int
-    n_neighbors: int
-    n_jobs: int | None
-    features: str
-    init: Any
-
-    def make_kernel_map(self, context: FitContext) -> tuple[Nystroem, dict[str, Any]]:
-        """The map of rows to features of a kernel, and what was chosen for it."""
-        ...
-
-    def enter_features(
-        self, engine: Engine, row_map: Map, rows: Array | None, name: str
-    ) -> AbstractContextManager[Engine]:
-        """An engine over the features of the engine's rows."""
-        ...
+if TYPE_CHECKING:
+    from dmmc.estimators.fitting import MarginClusterer
 
 
 @contextmanager
-def make_features(model: Featured, context: FitContext) -> Iterator[FitContext]:
+def make_features(model: "MarginClusterer", context: FitContext) -> Iterator[FitContext]:
     """The context of a search in the features that the model asks for, with a graph start's labels where it does.
 
     `row_map` of the context is set where there are features, and `merge_tree` where groups were merged along the graph.

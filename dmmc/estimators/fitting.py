@@ -87,8 +87,6 @@ class MarginClusterer(SearchParameters, FittedClusterer):
     ) -> Self:
         """Find the clusters of an engine's rows, with parameters that have been checked.
 
-        Parameters
-        ----------
         engine : has the rows; whoever made it closes it
         sample_weight : how much each row counts
         links : pairs of rows that must or cannot be together, where the method takes them
@@ -264,8 +262,6 @@ class MarginClusterer(SearchParameters, FittedClusterer):
     ) -> list[passes.Labelling]:
         """Labels to start from, one labelling a restart.
 
-        Parameters
-        ----------
         n_labels : how many different ones; n_clusters by default
         init : another start than was asked for
         """

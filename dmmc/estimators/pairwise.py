@@ -10,15 +10,14 @@ from dmmc.data.dataset import Rows
 from dmmc.engine import Engine
 from dmmc.errors import InputError
 from dmmc.estimators.context import FitContext
-from dmmc.estimators.cutting_plane import CuttingPlaneClusterer
+from dmmc.estimators.cutting_plane import CuttingPlaneClusterer, search_start
 from dmmc.estimators.fitting import BALANCE
 from dmmc.estimators.parameters import POSITIVE, POSITIVE_OR_AUTO, Number, Words, document, parameter
-from dmmc.model.passes import ByScores, Labelling
+from dmmc.model.passes import Labelling
 from dmmc.pairs.closure import check_links, close_links
 from dmmc.pairs.io import Links, read
 from dmmc.pairs.losses import PairLosses, gather_rows
 from dmmc.solvers import starts
-from dmmc.solvers.cutting_plane import CuttingPlane
 from dmmc.solvers.cutting_plane_state import Problem
 
 FREE = 1000.0
@@ -154,11 +153,7 @@ class PairwiseMMC(CuttingPlaneClusterer):
         """What CuttingPlaneMMC ends with: labels that change inside the cutting plane leave a bad start behind."""
         problem = super()._pose_problem(context)
         problem = replace(problem, inside=True, balance=BALANCE if self.balance is None else problem.balance)
-        solver = CuttingPlane(problem, context.engine.run)
-        n_features = context.engine.dataset.n_features
-        state = context.drive_start(solver, lambda: solver.init(usual, n_features), self.max_passes, "without links")
-        best = solver.best(state).best
-        return ByScores(context.geometry.raw(best.W, best.b, best.price), problem.wide)
+        return search_start(context, problem, lambda: usual, self.max_passes, "without links")
 
     def _search(self, context: FitContext) -> None:
         super()._search(context)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from dmmc.errors import InputError
 from dmmc.estimators.binary import BinaryClusterer
 from dmmc.estimators.checks import attach_weights
 from dmmc.estimators.context import FitContext, use_one_blas_thread
-from dmmc.estimators.cutting_plane import choose_C
+from dmmc.estimators.cutting_plane import choose_C, search_start
 from dmmc.estimators.fitting import BALANCE, FeaturedClusterer
 from dmmc.estimators.parameters import (
     ABOVE_0,
@@ -32,11 +33,9 @@ from dmmc.estimators.parameters import (
 from dmmc.model import geometry as geometries
 from dmmc.model.geometry import Geometry
 from dmmc.model.losses import LOSSES, Loss, resolve_loss
-from dmmc.model.passes import ByScores, Given, Labelling
+from dmmc.model.passes import Given, Labelling
 from dmmc.solvers import sgd
-from dmmc.solvers.cutting_plane import CuttingPlane
 from dmmc.solvers.cutting_plane_state import Problem as Planes
-from dmmc.solvers.cutting_plane_state import State as PlanesState
 from dmmc.solvers.sgd import Point, Problem, Run, State, Stochastic
 from dmmc.solvers.tree import Found, Search
 
@@ -205,14 +204,8 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
             loss=LOSSES["hinge"],
             wide=False,
         )
-        solver = CuttingPlane(problem, engine.run)
-        n_features = engine.dataset.n_features
-
-        def begin() -> PlanesState:
-            return solver.init(self._make_starts(context, init="k-means"), n_features)
-
-        best = solver.best(context.drive_start(solver, begin, 1000, f"cpmmc {context.seed}")).best
-        return ByScores(geometry.raw(best.W, best.b, best.price), wide=False)
+        usual = partial(self._make_starts, context, init="k-means")
+        return search_start(context, problem, usual, 1000, f"cpmmc {context.seed}")
 
     def _choose_loss(self) -> Loss:
         """What a row pays."""
@@ -288,7 +281,7 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
     # ------------------------------------------------------------------------------------------ to and from files
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """What `checkpoint.write` needs to write the model; `partial_fit` can go on with what is read."""
+        """What `array_folder.write` needs to write the model; `partial_fit` can go on with what is read."""
         content, arrays = super().to_arrays()
         if self.stream_ is not None and isinstance(self.loss, str):  # a loss of the user's own is in no file
             arrays["stream_mean"], arrays["stream_unit"] = self.stream_.mean, self.stream_.unit

@@ -143,7 +143,7 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
     # ------------------------------------------------------------------------------------------ to and from files
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """What `checkpoint.write` needs to write the model."""
+        """What `array_folder.write` needs to write the model."""
         content, arrays = super().to_arrays()
         parts = {name: getattr(self, f"{name}_") for name in ("components", "singular_values", "mean", "scale")}
         return content, {**arrays, **parts}
