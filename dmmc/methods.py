@@ -12,10 +12,16 @@ class Method(NamedTuple):
     """Its class in `dmmc.estimators`."""
     words: str
     """One line for `dmmc methods`."""
+    memory: str = "cutting_plane"
+    """Name of the formula in `dmmc.info.memory` for the bytes that a fit needs."""
     params: Mapping[str, Any] = MappingProxyType({})
     """Parameters that the name fixes."""
     defaults: Mapping[str, Any] = MappingProxyType({})
     """Parameters that are others by default than the estimator's."""
+
+
+def _stochastic(words: str, loss: str) -> Method:
+    return Method("StochasticMMC", f"StochasticMMC{words}", "stochastic", {"loss": loss})
 
 
 METHODS = {
@@ -23,27 +29,27 @@ METHODS = {
     "cpmmc": Method(
         "CuttingPlaneMMC", "CuttingPlaneMMC: maximum margin clustering by cutting planes, 2 to 100 clusters"
     ),
-    "pairwise": Method("PairwiseMMC", "PairwiseMMC: the same, with pairs of rows that must or cannot be together"),
-    "smmc": Method("SubspaceMMC", "SubspaceMMC: clusters and the subspace that separates them, learned together"),
+    "pairwise": Method(
+        "PairwiseMMC", "PairwiseMMC: the same, with pairs of rows that must or cannot be together", "pairwise"
+    ),
+    "smmc": Method(
+        "SubspaceMMC", "SubspaceMMC: clusters and the subspace that separates them, learned together", "subspace"
+    ),
     "evommc": Method(
         "EvolutionaryMMC",
         "EvolutionaryMMC: kernels, labels evolve; the full kernel of up to 5,000 rows",
+        "evolution",
         {"rank": None},
     ),
     "fast-evommc": Method(
         "EvolutionaryMMC",
         "EvolutionaryMMC through a few rows (`rank`): kernels for any number of rows",
+        "fast_evolution",
         defaults={"rank": "auto"},
     ),
-    "mmc-sg": Method("StochasticMMC", "StochasticMMC: by stochastic gradient, hinge loss", {"loss": "hinge"}),
-    "rmmc-sg": Method("StochasticMMC", "StochasticMMC with the ramp loss: rows in between let go", {"loss": "ramp"}),
-    "cmmc-sg": Method(
-        "StochasticMMC", "StochasticMMC with the compact loss: each cluster near its own plane", {"loss": "compact"}
-    ),
-    "rcmmc-sg": Method(
-        "StochasticMMC",
-        "StochasticMMC with the robust compact loss: the same, and outliers have no pull",
-        {"loss": "robust-compact"},
-    ),
+    "mmc-sg": _stochastic(": by stochastic gradient, hinge loss", "hinge"),
+    "rmmc-sg": _stochastic(" with the ramp loss: rows in between let go", "ramp"),
+    "cmmc-sg": _stochastic(" with the compact loss: each cluster near its own plane", "compact"),
+    "rcmmc-sg": _stochastic(" with the robust compact loss: the same, and outliers have no pull", "robust-compact"),
 }
 """`auto` is `cpmmc` until there is more to choose from; with constraints it is `pairwise`."""

@@ -12,8 +12,9 @@ from dmmc.data.readers.numbers import memory_dtype
 from dmmc.data.readers.zarr_nodes import open_store
 from dmmc.errors import InputError
 from dmmc.info.check_numbers import find_problems
-from dmmc.info.memory import METHOD_FORMULAS, Size, estimate_bytes
+from dmmc.info.memory import Size, estimate_bytes
 from dmmc.info.zarr_store import describe_zarr, has_real_numbers
+from dmmc.methods import METHODS
 
 
 def info(source: Any, component: str | None = None, n_clusters: int = 10, *, check: bool = False) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def _add_memory(found: dict[str, Any], n_clusters: int) -> None:
         data = n_rows * n_features * itemsize
     found["memory_bytes"] = data
     size = Size(n_rows, n_features, found["nnz"], data)
-    found["fit_bytes"] = {method: estimate_bytes(method, size, n_clusters) for method in METHOD_FORMULAS}
+    found["fit_bytes"] = {method: estimate_bytes(method, size, n_clusters) for method in METHODS if method != "auto"}
 
 
 def _describe_in_memory(found: dict[str, Any], source: Any, component: str | None, check: bool) -> None:

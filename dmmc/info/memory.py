@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dmmc.machine import MIB, PROCESS
+from dmmc.methods import METHODS
 
 PLANES = 20
 """Cutting planes held at a time, as seen in fits of real data."""
@@ -108,19 +109,9 @@ FORMULAS: dict[str, Callable[[Size, int], int]] = {
     "evolution": evolution_bytes,
     "fast_evolution": fast_evolution_bytes,
 }
-"""The formulas by name."""
-
-METHOD_FORMULAS = {
-    "cpmmc": "cutting_plane",
-    "pairwise": "pairwise",
-    "smmc": "subspace",
-    "evommc": "evolution",
-    "fast-evommc": "fast_evolution",
-    **dict.fromkeys(("mmc-sg", "rmmc-sg", "cmmc-sg", "rcmmc-sg"), "stochastic"),
-}
-"""The name of each method's formula."""
+"""The formulas by the names that the records of methods use."""
 
 
 def estimate_bytes(method: str, size: Size, n_clusters: int) -> int:
     """Bytes that a fit by this method needs."""
-    return FORMULAS[METHOD_FORMULAS[method]](size, n_clusters)
+    return FORMULAS[METHODS[method].memory](size, n_clusters)
