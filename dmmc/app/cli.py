@@ -48,9 +48,6 @@ class FitCommand(click.Command):
             formatter.write_dl(list_most_used("cpmmc"))
 
 
-# ------------------------------------------------------------------------------------------------- commands
-
-
 @cli.command(cls=FitCommand)
 @click.argument("source")
 @click.option("-k", "--n-clusters", type=int, required=True, help="number of clusters, 2 to 100")

@@ -70,8 +70,6 @@ class Cluster:
         self._compared: set[str] = set()
         """Workers whose versions were compared with ours."""
 
-    # ---------------------------------------------------------------------------------- the scheduler and workers
-
     @property
     def connected(self) -> bool:
         """Whether the scheduler can be reached right now; a client that lost it tries again for a while."""
@@ -170,8 +168,6 @@ class Cluster:
             raise InputError("a performance report needs bokeh; install it with: pip install 'dmmc[cluster]'.")
         with self._client.as_current(), distributed.performance_report(filename=str(path)):
             yield
-
-    # ------------------------------------------------------------------------------------------------------ tasks
 
     def submit(
         self, function: Callable[..., Any], *arguments: Any, name: str, worker: str, is_graph: bool = False

@@ -95,8 +95,6 @@ class Distributed:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    # --------------------------------------------------------------------------------------------------- passes
-
     def run(self, work: Callable[[Block, Params], Stats], params: Params) -> Stats:
         """Sum of `work(block, params)` over all blocks."""
         total = TreeSum(len(self._spans))
@@ -127,8 +125,6 @@ class Distributed:
         for reply in self._run_tasks(work, params, spans, summed=False):
             found.update(reply.values)
         return [found[span.number] for span in spans]
-
-    # ------------------------------------------------------------------------------------------------ one pass
 
     def _run_tasks(
         self,
@@ -245,8 +241,6 @@ class Distributed:
             None if source.weight is None else source.weight[part],
             None if source.given is None else source.given[part],
         )
-
-    # ------------------------------------------------------------------------------------------ how a task ended
 
     def _handle_outcome(self, task: Task, outcome: Outcome | None) -> tuple[Reply | None, Sequence[Task]]:
         """The reply, if all is well; else the tasks to run again."""

@@ -71,8 +71,6 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Directions that were learned besides, as hyperplanes in the same coordinates; None where none are."""
         return None
 
-    # ------------------------------------------------------------------------------------------ to and from files
-
     def plain_params(self) -> dict[str, Any]:
         """Parameters that a file can hold: the seed that was used, no callbacks, no arrays."""
         params: dict[str, Any] = self.get_params()
@@ -138,8 +136,6 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if model.map_ is not None and model.map_.n_values != coef.shape[1]:
             raise InputError(f"{name} holds a model whose hyperplanes do not fit its features.")
         return model
-
-    # --------------------------------------------------------------------------------------------- predicting
 
     def predict(
         self,

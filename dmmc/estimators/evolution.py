@@ -143,8 +143,6 @@ class EvolutionaryMMC(KernelParameters, BinaryClusterer):
         """What `dmmc.fit` calls it."""
         return "evommc" if self.rank is None else "fast-evommc"
 
-    # ------------------------------------------------------------------------------------------------ features
-
     def make_kernel_map(self, context: FitContext) -> tuple[Nystroem, dict[str, Any]]:
         """Landmarks are rows drawn at random, or all of them."""
         dataset, geometry = context.engine.dataset, context.geometry
@@ -240,8 +238,6 @@ class EvolutionaryMMC(KernelParameters, BinaryClusterer):
         if self.rank is None:  # the map is as large as its features: they are made once, rather than by each pass
             return enter_rows(engine, np.concatenate(list(engine.rows(maps.map_rows, row_map))), name)
         return mapped(engine, row_map, name, keep=_fit_in_memory(engine.dataset.n_rows, row_map.n_values))
-
-    # ------------------------------------------------------------------------------------------------ searching
 
     def _pose_split(self, context: FitContext, lowest: float, highest: float) -> Search:
         engine, total, seed = context.engine, context.geometry.total, context.seed

@@ -49,8 +49,6 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         """Find the hyperplanes over the context's rows, and set what a fit sets (`_set_result`, `_set_hyperplanes`)."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------------------------------------------ fitting
-
     def fit(
         self, X: Any, y: object = None, sample_weight: ArrayLike | None = None, *, component: str | None = None
     ) -> Self:
@@ -158,8 +156,6 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         """An engine over the features of the engine's rows."""
         return feature_space.enter_features(engine, row_map, rows, name)
 
-    # ------------------------------------------------------------------------------------------- what was found
-
     def _set_result(
         self,
         context: FitContext,
@@ -209,8 +205,6 @@ class MarginClusterer(SearchParameters, FittedClusterer):
             self.labels_ = np.concatenate([block for block, _ in found]).astype(np.int32)
         else:
             self.labels_ = np.argsort(order).astype(np.int32)[labels]
-
-    # ------------------------------------------------------------------------------------ choices of this fit
 
     @property
     def max_passes(self) -> int:
@@ -269,8 +263,6 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         engine, count = context.engine, self._choose_n_init(context.engine.dataset.n_rows)
         k = n_labels or int(self.n_clusters)
         return starts.make_labellings(init, engine.dataset, engine.run, context.geometry, k, count, context.seed)
-
-    # ---------------------------------------------------------------------------------------------- warnings
 
     def _warn_of_early_end(self, ended: str) -> None:
         """Warn where a search was stopped before its end."""

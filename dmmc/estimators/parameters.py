@@ -26,9 +26,6 @@ MOST_USED = ("C", "features", "init", "n_init", "scale")
 """Parameters that `dmmc fit --help` names."""
 
 
-# ---------------------------------------------------------------------------------------------------------- ranges
-
-
 class Number(NamedTuple):
     """A finite number from `low` up to but not including `high`, or one of `words`."""
 
@@ -104,9 +101,6 @@ def check_callbacks(callbacks: Any) -> None:
 LOSS = Checked(", ".join(f'"{name}"' for name in LOSSES) + ", or a loss object", resolve_loss)
 
 
-# ------------------------------------------------------------------------------------------------------ the table
-
-
 def parameter(default: Any, range_: Range, meaning: str) -> Any:
     """A field of an estimator: a parameter with its default, what it may be, and what it means."""
     return dataclasses.field(default=default, metadata={"range": range_, "meaning": meaning})
@@ -150,9 +144,6 @@ def document(cls: Class) -> Class:
     text = textwrap.indent("\n".join(lines), "    ").lstrip()
     cls.__doc__ = (cls.__doc__ or "").replace("[parameters]", f"Parameters\n    ----------\n    {text}")
     return cls
-
-
-# ------------------------------------------------------------------------------------------------- common families
 
 
 @dataclass(eq=False, repr=False)

@@ -145,8 +145,6 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
         """What `dmmc.fit` calls it."""
         return METHODS[self.loss] if isinstance(self.loss, str) and self.loss in METHODS else "mmc-sg"
 
-    # ------------------------------------------------------------------------------------------------- searching
-
     def _search(self, context: FitContext) -> None:
         super()._search(context)
         self.stream_ = context.geometry if self.n_clusters == 2 and self.map_ is None else None
@@ -224,8 +222,6 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
             "step": self.step,
         }
 
-    # -------------------------------------------------------------------------------------------------- streams
-
     @available_if(_goes_on)
     def partial_fit(
         self, X: Any, y: object = None, sample_weight: ArrayLike | None = None, *, component: str | None = None
@@ -277,8 +273,6 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
         self.history_ = [*self.history_, line]
         scores = np.concatenate(list(self._score_blocks(engine.dataset, None)))
         self.labels_ = (scores[:, 0] >= 0).astype(np.int32)
-
-    # ------------------------------------------------------------------------------------------ to and from files
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """What `array_folder.write` needs to write the model; `partial_fit` can go on with what is read."""

@@ -114,8 +114,6 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
         self.components_, self.singular_values_ = np.zeros((0, d)), np.zeros(0)
         self.mean_, self.scale_ = np.zeros(d), np.ones(d)
 
-    # ------------------------------------------------------------------------------------------- the subspace
-
     def subspace(self) -> Hyperplanes:
         """The components as hyperplanes, whose scores are a row's coordinates in the subspace."""
         folded = self.components_ / self.scale_
@@ -139,8 +137,6 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
             found = predict_dask.decision_function(X, projection, self.n_features_in_, type(self).__name__)
             return found[:, None] if self.rank_ == 1 else found
         return np.concatenate(list(self._score_blocks(X, component, projection)))
-
-    # ------------------------------------------------------------------------------------------ to and from files
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """What `array_folder.write` needs to write the model."""

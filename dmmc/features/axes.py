@@ -15,8 +15,6 @@ SPARE = 8
 def principal_axes(oracle: Oracle, geometry: Geometry, wanted: int, key: list[int], *, centred: bool = True) -> Array:
     """The leading axes (wanted, d) of the scaled rows, from a fixed start.
 
-    Parameters
-    ----------
     oracle : a pass and its params to the sum over all rows
     geometry : of the data
     wanted : how many, at most d

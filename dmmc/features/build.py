@@ -72,8 +72,6 @@ def build(
     2. the graph of nearest neighbours, here
     3. features of the fitted rows from it, averaged over neighbours as those of new rows will be
 
-    Parameters
-    ----------
     ask : which
     dataset : the rows
     oracle, each : a pass to its sum over all blocks, and to what it gives of each block

@@ -45,8 +45,6 @@ class Neighbours(NamedTuple):
 class Index:
     """Points among which neighbours are looked for.
 
-    Parameters
-    ----------
     points : (n, p) float32
     threads : how many may be used; has no influence on the result
     """

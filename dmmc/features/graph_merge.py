@@ -52,8 +52,6 @@ class Merged(NamedTuple):
 def merge(A: Any, groups: Array, k: int) -> Merged:
     """Join groups of rows along a graph.
 
-    Parameters
-    ----------
     A : sparse (n, n), the graph
     groups : (n,) number of each row's group
     k : how many clusters to leave; where there are fewer groups, each is a cluster

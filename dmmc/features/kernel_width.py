@@ -31,8 +31,6 @@ def ranges(block: Block, least: float) -> tuple[Array, Array]:
 def extent(dataset: Rows, each: Callable[..., Iterable[Any]], geometry: Geometry) -> float:
     """`s = (Σ_j range_j²)^½`: about the largest distance between two rows, standardised where they are.
 
-    Parameters
-    ----------
     dataset : the rows
     each : a pass to what it gives of each block
     geometry : of the rows

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 class Mapped:
     """Passes over features.
 
-    Parameters
-    ----------
     engine : has the rows
     row_map : makes features of them
     name : how to call the features in a message

@@ -49,8 +49,6 @@ class Projection:
 class Manifold:
     """Features of the nearest fitted rows, averaged by how near they are.
 
-    Parameters
-    ----------
     projection : where nearness is measured
     points : (n, p) float32, the fitted rows there
     scale : (n,), each one's own scale

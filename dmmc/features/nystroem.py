@@ -66,8 +66,6 @@ class Kernel(NamedTuple):
 class Nystroem:
     """The map.
 
-    Parameters
-    ----------
     kernel : Kernel
     points : (r, d) landmarks, centred and scaled as rows are
     mean, inverse : (d,), rows are `(x - mean) * inverse`
@@ -147,9 +145,6 @@ def _double(rows: Array | Csr) -> Array | Csr:
     if isinstance(rows, Csr):
         return rows._replace(data=rows.data.astype(np.float64))
     return rows.astype(np.float64)
-
-
-# ------------------------------------------------------------------------------------------- from rows to a map
 
 
 class Ask(NamedTuple):

@@ -12,8 +12,6 @@ from dmmc.data.blocks import TILE_ROWS
 from dmmc.kernels.arguments import EXACT, FAST, Ask, Scratch, Sums
 from dmmc.kernels.tile_losses import tile_losses
 
-# ----------------------------------------------------------------------------------------------- dense scores
-
 
 @njit(**FAST)
 def _single_scores(X: Array, i0: int, m: int, W: Array, h: int, F: Array) -> None:
@@ -80,9 +78,6 @@ def _convert(X: Array, i0: int, m: int, tile: Array) -> None:
     for i in range(m):
         for j in range(X.shape[1]):
             tile[i, j] = X[i0 + i, j]
-
-
-# ----------------------------------------------------------------------------------------- dense weighted sums
 
 
 @njit(**FAST)
@@ -171,9 +166,6 @@ def _byte_sums(X: Array, i0: int, m: int, s: Scratch, plus: Array, minus: Array)
                 s.rows[h, count] = i0 + i
                 count += s.coef[h, i] == sign
             _add_bytes(X, s.rows, count, plus if sign == 1 else minus, h)
-
-
-# ------------------------------------------------------------------------------------------------ dense passes
 
 
 @njit(**EXACT)

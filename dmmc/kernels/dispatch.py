@@ -34,8 +34,6 @@ def losses(
 ) -> tuple[Sums, Array]:
     """Scores, losses and weighted sums of a block in one read.
 
-    Parameters
-    ----------
     rows : dense (m, d) or Csr
     W : (G, K, d) hyperplanes in raw coordinates
     b : (G, K) biases
@@ -47,10 +45,7 @@ def losses(
     wide : whether scores are those of hyperplanes side by side, or of each alone (faster for one)
     keep : return the labels (G, m) too
     summed : for K > 1, add up the losses of the margins to all other labels, not that to the runner-up alone
-
-    Returns
-    -------
-    sums, labels
+    Returns sums, labels.
     """
     G, K, d = W.shape
     H, m = G * K, count(rows)

@@ -200,8 +200,6 @@ def climb(
 ) -> tuple[float, float, float]:
     """From p to balanced signs that neither (E13) nor a flip or swap of the likeliest rows (E12) makes fitter.
 
-    Parameters
-    ----------
     rows : (n, q) rows ψ, `φ_i = ω_i ψ_i / Σω`
     lengths : (n,) their squared norms
     weight, total : of the rows, and their sum
@@ -210,9 +208,6 @@ def climb(
     most : candidates of each sign
     p : (q,) where to begin; then `Φᵀy`
     y : (n,) int8; the signs
-
-    Returns
-    -------
-    fitness F, balance `Σ ω y`, and the threshold of the scores with p
+    Returns fitness F, balance `Σ ω y`, and the threshold of the scores with p.
     """
     return _climb(frozen(rows), frozen(lengths), frozen(weight), total, limit, least, most, p, y)  # type: ignore[no-any-return]

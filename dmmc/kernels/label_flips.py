@@ -81,9 +81,6 @@ def signed_sums(rows: Array, Y: Array, weight: Array | None) -> tuple[Array, Arr
     return sums, balance
 
 
-# ------------------------------------------------------------------------------------------------- chosen flips
-
-
 @njit(**EXACT)
 def write_highest(values: Array, y: Array, sign: int, most: int, top: Array, first: int) -> int:
     """Write where the highest values of rows of this sign are, in order, of equal ones the first; where they end."""
@@ -112,8 +109,6 @@ def flip_among(
 ) -> tuple[float, float]:
     """The best flip or swap among a few rows, again and again while one gains more than `least` (E12); y is changed.
 
-    Parameters
-    ----------
     c : how many rows; arrays may be longer
     G : products φ_i·φ_j
     pull : φ_i·p; changed
@@ -121,10 +116,7 @@ def flip_among(
     weight : of the rows
     balance, limit : Σ ω y over all rows, and the most that its absolute value may be
     least : gains up to this do not count
-
-    Returns
-    -------
-    what all flips gained, and the balance after them
+    Returns what all flips gained, and the balance after them.
     """
     gain = np.empty(c)
     total = 0.0

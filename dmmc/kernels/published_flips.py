@@ -91,8 +91,6 @@ def evolve(
 ) -> int:
     """Generations of the published search: mutate random parents, keep the best (paper 002, Algorithm 1).
 
-    Parameters
-    ----------
     Phi : (n, q)
     weight, limit : of the rows, and the most that |Σ ω y| may be
     Y, P, balance, fitness : signs (μ + ν, n) int8, Φᵀy, Σ ω y and |Φᵀy|² of each; the first μ are the population, best
@@ -101,10 +99,7 @@ def evolve(
     generation : how many there were before
     generations : how many to go through
     state : of the random numbers; changed
-
-    Returns
-    -------
-    the last of these generations (1, 2, ...) in which the best fitness changed, 0 for none
+    Returns the last of these generations (1, 2, ...) in which the best fitness changed, 0 for none.
     """
     n, everyone = Y.shape[1], Y.shape[0]
     last = 0

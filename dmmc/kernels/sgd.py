@@ -172,16 +172,11 @@ def _csr(
 def descend(rows: Array | Csr, mean: Array, unit: Array, course: Course, W: Array, b: float) -> Path:
     """Visit rows one by one from a hyperplane.
 
-    Parameters
-    ----------
     rows : dense (m, d) or Csr
     mean, unit : rows are seen as `(x - mean) / unit`
     course : which rows, and how
     W, b : (d,) and a number: scores are `W . (x - mean) + b`, so W is in raw coordinates and b is not
-
-    Returns
-    -------
-    Path, in the same coordinates
+    Returns path, in the same coordinates.
     """
     values = parts(rows)
     sparse = isinstance(rows, Csr)

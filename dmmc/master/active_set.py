@@ -30,27 +30,14 @@ def ascend(
     3. the most violated plane joins the support, if that is settled, and Newton's direction is found on it
     4. an exact line search goes to the minimum, or to where the first plane loses its weight
 
-    Parameters
-    ----------
-    Q, a, S : ndarrays of shape (m, m), (m,), (m, P)
-        C times the Gram matrix, the intercepts and the tilts; the last plane of a group is the flat one, all zeros.
-    box : float
-        Bound of the biases.
-    group : ndarray of int64 of shape (m,)
-        Which simplex a plane's weight is in: 0 to the number of groups less one.
-    start : ndarray of shape (m,)
-        A point of the simplices.
-    tolerance : float
-        Gap at which to stop.
-    budget : int
-        Rounds after which to stop in any case.
-
-    Returns
-    -------
-    mu, b : ndarrays of shape (m,), (P,)
-        The pair with the smallest gap seen.
-    rounds : int
-        How many there were.
+    Q, a, S : shape (m, m); c times the Gram matrix, the intercepts and the tilts; the last plane of a group is the
+        flat one, all zeros
+    box : bound of the biases
+    group : shape (m,); which simplex a plane's weight is in: 0 to the number of groups less one
+    start : shape (m,); a point of the simplices
+    tolerance : gap at which to stop
+    budget : rounds after which to stop in any case
+    Returns mu, b : ndarrays of shape (m,), (P,) The pair with the smallest gap seen. rounds : int How many there were.
     """
     m, P = S.shape
     count = group.max() + 1

@@ -19,16 +19,11 @@ _RIDGE = 1e-8  # of the mean curvature, inside the fallback only: a singular Gra
 class Solved(NamedTuple):
     """What the master gives back.
 
-    Attributes
-    ----------
-    multipliers : ndarray of shape (m,)
-        The weights of the planes, at least 0, in sum at most C (of each group: its own); ``w = Z' multipliers``.
-    bias : ndarray of shape (P,)
-        For P = 1 within the box; for P > 1 shifted so that its sum is 0, so ``|b_p - b_q| <= 2 box``.
-    value : float
-        The primal value (E5) at ``(w, bias)``.
-    lower_bound : float
-        The dual value (E6) at the multipliers: no (w, b) has a lower primal value, however early we stopped.
+    multipliers : shape (m,); the weights of the planes, at least 0, in sum at most C (of each group: its own); ``w =
+        Z' multipliers``
+    bias : shape (P,); for P = 1 within the box; for P > 1 shifted so that its sum is 0, so ``|b_p - b_q| <= 2 box``
+    value : the primal value (E5) at ``(w, bias)``
+    lower_bound : the dual value (E6) at the multipliers: no (w, b) has a lower primal value, however early we stopped
     solver : {"active-set", "piqp"}
         Who gave the answer.
     """
@@ -70,30 +65,17 @@ def solve(
     With several losses (docs/mathematics.md, "Pairs") each has a slack, a group of planes and a budget of its own:
     ``sum_g C_g xi_g``, and ``sum lam <= C_g`` over each group.
 
-    Parameters
-    ----------
-    gram : array of shape (m, m)
-        ``G = Z Z'``, the inner products of the planes' slopes.
-    intercepts : array of shape (m,)
-        ``a``.
-    tilts : array of shape (m, P)
-        ``s``, the coefficients of the P biases. For P > 1 every row must sum to 0, as it does in (E8).
-    C : float or a sequence
-        Weight of the loss, above 0; with groups, the weight of each, the first above 0.
-    box : float
-        Bound of the biases, at least 0: the balance beta of (E1) for P = 1, and beta / 2 for P > 1, where a
-        shift of all biases is free and so ``|b_p - b_q| <= beta`` says the same as ``|b_p| <= beta / 2``.
-    warm : array, optional
-        Multipliers to start from. Planes beyond its length start at 0; the infeasible is clipped or scaled.
-    tolerance : float
-        Done when ``value - lower_bound <= tolerance * C`` (of the first group).
-    groups : array of shape (m,), optional
-        Which group each plane is of; all are of the first by default.
-
-    Returns
-    -------
-    Solved
-        If neither solver reaches the tolerance, the answer with the smaller certified gap; no exception.
+    gram : shape (m, m); ``G = Z Z'``, the inner products of the planes' slopes
+    intercepts : shape (m,); ``a``
+    tilts : shape (m, P); ``s``, the coefficients of the P biases. For P > 1 every row must sum to 0, as it does in
+        (E8).
+    C : weight of the loss, above 0; with groups, the weight of each, the first above 0
+    box : bound of the biases, at least 0: the balance beta of (E1) for P = 1, and beta / 2 for P > 1, where a shift of
+        all biases is free and so ``|b_p - b_q| <= beta`` says the same as ``|b_p| <= beta / 2``
+    warm : multipliers to start from. Planes beyond its length start at 0; the infeasible is clipped or scaled.
+    tolerance : done when ``value - lower_bound <= tolerance * C`` (of the first group)
+    groups : shape (m,); which group each plane is of; all are of the first by default
+    Returns if neither solver reaches the tolerance, the answer with the smaller certified gap; no exception.
     """
     budgets = np.array(C, np.float64).reshape(-1)
     C = float(budgets[0])

@@ -31,8 +31,6 @@ class Norm(Protocol):
     def solve(self, planes: Planes, leader: Array, C: Budgets, box: float, tolerance: float) -> tuple[Solved, Array]:
         """The lowest point over the planes: multipliers, biases and values, and W.
 
-        Parameters
-        ----------
         planes : the working set, with the multipliers to start from
         leader : the best W so far for these labels; with CCCP inside, the last one
         C, box, tolerance : as of `master.solve`

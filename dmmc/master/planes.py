@@ -15,23 +15,15 @@ _CARRIES = 1e-9  # of C: a plane with less weight than this is idle
 class Planes(NamedTuple):
     """The working set: each plane is the loss's subgradient plane at one point (E4, E8).
 
-    Attributes
-    ----------
-    points : ndarray of shape (m, K, d)
-        The hyperplanes at which the planes were cut; they determine which rows count
-        (docs/mathematics.md, "Two clusters").
-    offsets, prices : ndarrays of shape (m, K)
-        Their biases, and the prices with which labels were taken there.
-    intercepts, slopes, tilts : ndarrays of shape (m,), (m, K * d), (m, K)
-        ``a``, ``z`` and ``s``: the loss is at least ``a_k - z_k.w - s_k.b``.
-    gram : ndarray of shape (m, m), or (m, m, K, K)
-        ``slopes @ slopes.T``; or, by row, the inner products of each plane's rows with those of each other.
-    multipliers : ndarray of shape (m,)
-        The last solution, and the next warm start.
-    idle : ndarray of int64 of shape (m,)
-        Rounds since the plane last carried weight.
-    groups : ndarray of int64 of shape (m,)
-        Which loss the plane bounds: 0 is the margin's, the only one that labels move.
+    points : shape (m, K, d); the hyperplanes at which the planes were cut; they determine which rows count
+        (docs/mathematics.md, "Two clusters")
+    offsets, prices : shape (m, K); their biases, and the prices with which labels were taken there
+    intercepts, slopes, tilts : shape (m,); ``a``, ``z`` and ``s``: the loss is at least ``a_k - z_k.w - s_k.b``
+    gram : shape (m, m); ``slopes @ slopes.T``; or, by row, the inner products of each plane's rows with those of each
+        other
+    multipliers : shape (m,); the last solution, and the next warm start
+    idle : shape (m,); rounds since the plane last carried weight
+    groups : shape (m,); which loss the plane bounds: 0 is the margin's, the only one that labels move
     """
 
     points: NDArray[np.floating[Any]]

@@ -37,12 +37,8 @@ TRIES = 40
 class Mixed(NamedTuple):
     """What the master gives back.
 
-    Attributes
-    ----------
-    solved : Solved
-        Biases and values as ever; multipliers of the planes that carry weight in the limit.
-    mixing, weights : ndarrays of shape (K, K) and (m,)
-        E, and the multipliers of all planes: ``W = E sum_k weights_k Z_k``.
+    solved : biases and values as ever; multipliers of the planes that carry weight in the limit
+    mixing, weights : shape (K, K); E, and the multipliers of all planes: ``W = E sum_k weights_k Z_k``
     """
 
     solved: Solved
@@ -90,18 +86,10 @@ def solve(
     A logarithm keeps lam inside the simplex, the biases inside their box, and ``t I - V V'`` positive definite, with
     t in place of the squared spectral norm. Where it is stationary, ``E = 2 mu (t I - V V')^-1`` has trace 1.
 
-    Parameters
-    ----------
-    products : array of shape (m, m, K, K)
-        ``Z_k Z_l'``.
+    products : shape (m, m, K, K); ``Z_k Z_l'``
     intercepts, tilts, C, box, warm : as of `master.solve`
-    tolerance : float
-        Done when ``value - lower_bound <= tolerance * C``.
-
-    Returns
-    -------
-    Mixed
-        If the tolerance is not reached, the answer with the smallest certified gap; no exception.
+    tolerance : done when ``value - lower_bound <= tolerance * C``
+    Returns if the tolerance is not reached, the answer with the smallest certified gap; no exception.
     """
     given = np.asarray(products, np.float64)
     m, _, K, _ = given.shape

@@ -36,8 +36,6 @@ LARGEST = {np.float32: 1e30, np.float64: 1e150}
 class Geometry:
     """`x -> (x - mean) / unit`, and back.
 
-    Parameters
-    ----------
     mean : (d,)
     unit : (d,), the root mean squared norm, times each feature's standard deviation where features are standardised
     total : sum of the rows' weights
@@ -78,15 +76,10 @@ def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tup
     3. one pass measures each row's distance from the centre; gross outliers get a small weight, with a warning
     4. only if there were any: the moments again, with those weights
 
-    Parameters
-    ----------
     dataset : Dataset or Stored
     run : the engine's `rows`: a pass over the blocks, one result a block
     scale : "auto", "standard" or "none"
-
-    Returns
-    -------
-    geometry, and the dataset with the weights of outliers lowered (or as it was)
+    Returns geometry, and the dataset with the weights of outliers lowered (or as it was)
     """
     shift = _take_row(dataset, 0)
     found = list(run(inspect.inspect, shift))  # 1
@@ -117,8 +110,6 @@ def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tup
 def measure_part(dataset: Rows, run: Callable[..., Iterable[Any]], whole: Geometry) -> Geometry | None:
     """The geometry of the rows that have weight, features on the scale of the whole; None where they do not differ.
 
-    Parameters
-    ----------
     dataset : the rows, with weight 0 for those that are not in the part
     run : the engine's `rows`
     whole : of all rows
@@ -133,15 +124,10 @@ def measure_part(dataset: Rows, run: Callable[..., Iterable[Any]], whole: Geomet
 def measure_more(dataset: Rows, run: Callable[..., Iterable[Any]], before: Geometry) -> tuple[Geometry, Geometry]:
     """The geometry when more rows have come: their mean joins that of the earlier ones, the unit stays.
 
-    Parameters
-    ----------
     dataset : the new rows
     run : the engine's `rows`
     before : of the earlier rows
-
-    Returns
-    -------
-    With the weight of the new rows alone, and with that of all.
+    Returns with the weight of the new rows alone, and with that of all.
     """
     found = list(run(inspect.inspect, before.mean))
     _check_numbers(dataset, found)

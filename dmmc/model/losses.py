@@ -205,15 +205,9 @@ LOSSES: dict[str, Loss] = {
 def resolve_loss(loss: object, **parameters: float) -> Loss:
     """Find the loss of a name, or check a loss object.
 
-    Parameters
-    ----------
     loss : a name in `LOSSES`, or an object with a `table` (see `Loss`)
     parameters : values for the fields of a named loss; those that it does not have are left out
-
-    Raises
-    ------
-    InputError
-        If there is no loss of that name, or the object is none.
+    Raises InputError: If there is no loss of that name, or the object is none.
     """
     if isinstance(loss, str) and loss in LOSSES:
         named: Any = LOSSES[loss]

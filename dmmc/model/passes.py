@@ -103,9 +103,6 @@ def decide_labels(decision: Array) -> Array:
     return np.asarray(labels, np.int8)
 
 
-# -------------------------------------------------------------------------------------------------- labellings
-
-
 class ByScores(NamedTuple):
     """Rows labelled by hyperplanes; `wide` says which kernel's bits decide."""
 
@@ -165,9 +162,6 @@ def labels_of(block: Block, labelling: Labelling, run: int) -> Array:
         labels = labelling.of(block)
         block.cache[run] = (labelling.key, labels)
     return np.asarray(labels)
-
-
-# --------------------------------------------------------------------------------------------- the cutting pass
 
 
 class Request(NamedTuple):
@@ -277,9 +271,6 @@ def take(rows: Array | Csr, chosen: Array) -> Array | Csr:
     return rows[chosen]
 
 
-# ------------------------------------------------------------------------------------------------- nearest centres
-
-
 def nearest(block: Block, params: tuple[Array, Array]) -> Sums:
     """Sums of the rows nearest to each centre: one Lloyd pass for G sets of centres, given as `2c`, `-|c|^2`."""
     W, b = params
@@ -313,9 +304,6 @@ def second_moment(block: Block, planes: Hyperplanes) -> Image:
 def cut(rows: Array | Csr, start: int, stop: int) -> Array | Csr:
     """Rows start to stop of a block."""
     return rows.cut(start, min(stop, rows.n_rows)) if isinstance(rows, Csr) else rows[start:stop]
-
-
-# -------------------------------------------------------------------------------------------- counts and prices
 
 
 class Gaps(NamedTuple):

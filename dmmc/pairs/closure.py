@@ -19,8 +19,6 @@ CLOSED = 20_000
 def check_links(links: Links, n_rows: int, n_clusters: int) -> Links:
     """The distinct pairs, if all are of known rows and no two contradict each other.
 
-    Parameters
-    ----------
     links : as they were read
     n_rows : rows of the data
     n_clusters : of two clusters more follows: what cannot be with the same row must be together
@@ -160,9 +158,6 @@ def _chain(links: Links, parts: _Parts, p: int) -> list[tuple[int, int, int]]:
         way.append(came[way[-1]][0])
     way.reverse()
     return [(int(parts.rows[a[0]]), int(parts.rows[b[0]]), came[b][1]) for a, b in pairwise(way)]
-
-
-# ------------------------------------------------------------------------------------------------------ closing
 
 
 class Pairs(NamedTuple):

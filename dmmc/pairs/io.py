@@ -60,14 +60,9 @@ class Links(NamedTuple):
         return f"{self.size} pairs, sha256 {text[:16]}"
 
 
-# ------------------------------------------------------------------------------------------------------ reading
-
-
 def read(given: Any) -> Links:
     """Pairs from whatever holds them.
 
-    Parameters
-    ----------
     given : None, Links, path of a csv, frame with the columns i, j and link, array or sequence of (i, j, link)
     """
     if isinstance(given, Links):

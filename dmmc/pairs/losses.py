@@ -41,8 +41,6 @@ def gather_rows(dataset: Rows, wanted: Array) -> Array | Csr:
 class PairLosses:
     """Weighted mean losses of must-links and of cannot-links.
 
-    Parameters
-    ----------
     rows : dense (m, d) or Csr, the linked rows as they are, each once
     must, cannot : pairs of places in `rows`
     geometry : of the data that they are from

@@ -44,8 +44,6 @@ DYING = 0.01
 class CuttingPlane:
     """The solver: `init`, `step`, `done`, `report`, and `best` at the end.
 
-    Parameters
-    ----------
     problem : Problem
     oracle : a pass and its params to the sum over all rows
     """
@@ -153,8 +151,6 @@ class CuttingPlane:
         if self._is_alive(run) and (run.relabel or first):
             run = run._replace(seen=min(run.seen, value))
         return (self._step_inside if run.inside else self._step_outside)(run, answer, run.at._replace(value=value))
-
-    # ------------------------------------------------------------------------------------ what both orders do
 
     def _sweep(self, runs: list[Run]) -> tuple[Answer, ...]:
         """One pass for all these runs."""
@@ -288,8 +284,6 @@ class CuttingPlane:
     def _labels_at(self, point: Point) -> ByScores:
         return ByScores(self.problem.geometry.raw(point.W, point.b, point.price), self.problem.wide)
 
-    # ------------------------------------------------------------------------------------ 000's order: inside
-
     def _step_inside(self, run: Run, answer: Answer, here: Point) -> Run:
         """CCCP on the working set until the labels settle, then the most violated constraint joins it."""
         p = self.problem
@@ -320,8 +314,6 @@ class CuttingPlane:
             waited=0,
             repriced=False,
         )
-
-    # ---------------------------------------------------------------------------------- 003's order: outside
 
     def _step_outside(self, run: Run, answer: Answer, here: Point) -> Run:
         """Planes until the convex problem's gap is small against what was gained, then labels again."""

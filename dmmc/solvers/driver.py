@@ -34,8 +34,6 @@ class SearchKeeper(Protocol):
     ) -> tuple[Any, list[Line]] | None:
         """State and history of an earlier search, if there is one to go on with.
 
-        Parameters
-        ----------
         fingerprint : of the data; another one than the earlier search had is refused
         types : the named tuples that a state is made of, its own first
         find_misfit : says where a state does not fit the problem; "" where it does
@@ -57,8 +55,6 @@ class Keeper(SearchKeeper, Protocol):
     def remember(self, fingerprint: str, phase: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Arrays that a phase before the search makes, or has made in an earlier run.
 
-        Parameters
-        ----------
         fingerprint : of the data; another one than the earlier run had is refused
         phase : its name
         make : makes them
@@ -68,8 +64,6 @@ class Keeper(SearchKeeper, Protocol):
     def keep_start(self, key: str) -> SearchKeeper:
         """Keeps a search whose result the search of the fit, or its next step, starts from.
 
-        Parameters
-        ----------
         key : tells it from others of the same fit
         """
         ...
@@ -87,18 +81,13 @@ def drive(
 ) -> tuple[State, list[Line], str]:
     """Step until done, out of iterations or out of time.
 
-    Parameters
-    ----------
     solver, state : who steps, and from where
     max_iter : most iterations, those of the history included
     max_seconds : most seconds of this call
     callbacks : hear each new line of the history
     history : how the state came about, where the search goes on
     keeper : sees the first state and that of each iteration. Whatever ends the search, the last one is saved
-
-    Returns
-    -------
-    state, history, and why it ended: "done", "max_iter" or "max_seconds"
+    Returns state, history, and why it ended: "done", "max_iter" or "max_seconds"
     """
     lines = list(history)
     before = lines[-1]["seconds"] if lines else 0.0

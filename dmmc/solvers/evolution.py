@@ -103,8 +103,6 @@ BEGINNER = {"sweeping": Equal(False), "settled": Equal(False)}
 class Evolution:
     """The solver: `init`, `step`, `done`, `report`, and `best` at the end.
 
-    Parameters
-    ----------
     problem : Problem
     oracle : a pass and its params to the sum over all rows
     """
@@ -171,8 +169,6 @@ class Evolution:
             runs.append(run)
         return State(self._add_offspring(runs))  # 3
 
-    # ------------------------------------------------------------------------------------------------- climbing
-
     def _climb(self, people: list[Individual]) -> list[Individual]:
         if self.problem.together:
             return self._climb_to_the_end(people)
@@ -238,8 +234,6 @@ class Evolution:
             fitness=problem.fitness(p),
             still=False,
         )
-
-    # ------------------------------------------------------------------------------------------------ evolving
 
     def _select(self, run: Run) -> Run:
         """The best of the population and of the young who have settled; of copies, one."""

@@ -8,8 +8,6 @@ from dmmc.errors import InputError
 def check_parts(kind: str, given: object, solver: str, needed: Mapping[str, str]) -> None:
     """Refuse a loss or a norm that lacks a part.
 
-    Parameters
-    ----------
     kind : "loss" or "norm"
     given : the loss or norm
     solver : what the sentence calls the solver

@@ -54,8 +54,6 @@ POPULATION = {
 class Published:
     """The solver: `init`, `step`, `done`, `report`, and `best` at the end.
 
-    Parameters
-    ----------
     problem : Problem
     rows : gives ψ (n, q)
     weight : (n,)

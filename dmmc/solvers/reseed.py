@@ -16,8 +16,6 @@ OUTLYING = 0.9
 def reseed_cluster(at: Point, counts: Array, sample: Any, geometry: Geometry) -> Point:
     """The smallest cluster takes the rows of the largest that are nearer to an outlying row of it than to its mean.
 
-    Parameters
-    ----------
     at : hyperplanes, one a cluster
     counts : weight of each cluster
     sample : a few rows, scaled; dense rows are centred too, sparse ones are not

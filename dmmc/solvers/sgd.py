@@ -108,8 +108,6 @@ SHAPES = {"runs": Each(_RUN, numbered="number")}
 class Stochastic:
     """The solver: `init`, `step`, `done`, `report`, and `best` at the end.
 
-    Parameters
-    ----------
     problem : Problem
     oracle : a pass and its params to the sum over all rows
     """
@@ -192,8 +190,6 @@ class Stochastic:
                 run = run._replace(best=run.mean._replace(value=self._value(run.mean, risk)))
             runs.append(run)
         return min(runs, key=lambda run: run.best.value)
-
-    # ------------------------------------------------------------------------------------------------- one run
 
     def _is_fitting(self, run: Run) -> bool:
         return run.epoch < self.problem.fitting

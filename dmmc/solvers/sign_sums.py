@@ -56,9 +56,6 @@ def signs_of(block: Block, labellings: tuple[Signs, ...]) -> Array:
     return Y
 
 
-# ------------------------------------------------------------------------------------------------------- sums
-
-
 class Pulled(NamedTuple):
     """Sums over the rows: `ω y ψ` (K, q) and `ω y` (K,)."""
 
@@ -93,9 +90,6 @@ def sum_kicked(block: Block, kicks: tuple[Kick, ...]) -> Pulled:
         rng = np.random.default_rng([kick.seed[0], KICKS, *kick.seed[1:], block.index])
         y[rng.random(len(y)) >= kick.share] = 0
     return Pulled(*kernels.signed_sums(dense_rows(block), Y, block.weight))
-
-
-# ---------------------------------------------------------------------------------------- signs that balance (E13)
 
 
 class Bracket(NamedTuple):
@@ -148,8 +142,6 @@ def find_thresholds(oracle: Oracle, W: Array, n_rows: int, total: float, limit: 
     Signs of f where they are balanced; else the least confident rows of the larger side are moved until they are. Of
     equal scores the first rows get the sign +1.
 
-    Parameters
-    ----------
     oracle : a pass and its params to the sum over all rows
     W : (K, q)
     n_rows, total : how many rows there are, and the sum of their weights
@@ -202,14 +194,9 @@ def _middle(falling: Array, reach: Array, last: int, total: float) -> float:
     return 0.5 * (at + float(falling[above - 1])) if better else lower
 
 
-# ---------------------------------------------------------------------------------------------- gains of flips (E12)
-
-
 class Best:
     """Rows whose flips gain most, the highest first; adding keeps the best of both.
 
-    Parameters
-    ----------
     gain, number, weight : of each
     rows : (c, q)
     most : how many are kept
@@ -259,9 +246,6 @@ def lengths_of(block: Block) -> Array:
     if "lengths" not in block.cache:
         block.cache["lengths"] = kernels.squared_lengths(dense_rows(block))
     return np.asarray(block.cache["lengths"])
-
-
-# --------------------------------------------------------------------------------------------- all rows in one block
 
 
 class Climb(NamedTuple):

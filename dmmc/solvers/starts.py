@@ -200,15 +200,10 @@ def start_from_links(
     2. the directions along which all rows scatter most, in units of it
     3. k-means++ and Lloyd there, on the sample, then on all rows
 
-    Parameters
-    ----------
     dataset, oracle, geometry : as everywhere
     rows : linked rows as they are
     must : pairs of them
-
-    Returns
-    -------
-    None where there are too few links
+    Returns None where there are too few links.
     """
     d, m = dataset.n_features, float(must.weight.sum())
     q = min(int(m // LINKS_AN_AXIS), LINKED_AXES, d)
@@ -252,8 +247,6 @@ def start_from_graph(
 ) -> graph_merge.Merged:
     """More groups than clusters by k-means, joined along a graph until k are left.
 
-    Parameters
-    ----------
     dataset, engine, geometry : spectral features of the graph
     A : the graph
     """

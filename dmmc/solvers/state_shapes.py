@@ -29,8 +29,6 @@ Side = int | str
 class Numbers:
     """An array of numbers.
 
-    Parameters
-    ----------
     dtype : exactly this one
     shape : a size or the name of one for each side
     low, high : bounds of its values, both included
@@ -138,8 +136,6 @@ class Equal:
 def find_misfit(value: Any, spec: Spec, sizes: dict[str, int], path: str = "it") -> str:
     """Say in a few words where a value differs from its specification; "" where it fits.
 
-    Parameters
-    ----------
     value : a named tuple, a dict, a tuple, an array or a number
     spec : its specification
     sizes : the sizes that are known, by name; those that are found are added

@@ -105,8 +105,6 @@ SHAPES = {
 class Growth:
     """The solver: a step is one pass of the search for the next split.
 
-    Parameters
-    ----------
     two : makes a search, from engine, geometry, seed, and the least and largest share of a cluster
     types : what the states of that search are made of
     engine : has all rows; at the end it is to be given `whole_rows` again
@@ -207,8 +205,6 @@ class Growth:
         self._search = self._enter(state)
         return str(self._search.solver.find_misfit(state.inner)) if self._search else "its leaf cannot be split"
 
-    # ------------------------------------------------------------------------------------------ one leaf at a time
-
     def _set_leaf(self, state: Grown, leaf: Leaf) -> Grown:
         """The leaf at work is known."""
         leaves = (*state.leaves[: state.at], leaf, *state.leaves[state.at + 1 :])
@@ -278,8 +274,6 @@ class Growth:
         apart = (weighted - above * self._part.mean) / self._geometry.unit
         gain = float(apart @ apart) * total / (above * (total - above)) / self._geometry.total
         return above / self._geometry.total, gain
-
-    # ------------------------------------------------------------------------------------------------ the tree
 
     def _next(self, state: Grown) -> Grown:
         """The leaf to search next; while there is none and there are too few, the best split is made."""

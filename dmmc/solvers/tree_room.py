@@ -12,8 +12,6 @@ def reach(shares: Sequence[float], at: int, k: int, lowest: float, highest: floa
 
     A leaf that is to become m clusters needs a share from m times the least to m times the largest.
 
-    Parameters
-    ----------
     shares : of all leaves
     at : the leaf to split
     k : clusters wanted in the end

@@ -34,8 +34,6 @@ def moment(block: Block, params: None) -> Array:
 def whiten(gram: Array, total: float, ridge: float) -> tuple[Array, Array]:
     """M, and the eigenvalues Λ of the Gram matrix.
 
-    Parameters
-    ----------
     gram : (q, q), `Σ ω A Aᵀ`
     total : Σω
     ridge : λn
@@ -50,8 +48,6 @@ def whiten(gram: Array, total: float, ridge: float) -> tuple[Array, Array]:
 class Whitened:
     """Passes over ψ, as passes over A.
 
-    Parameters
-    ----------
     run, each : passes over A: to their sum over all blocks, and to what they give of each block
     total, ridge : Σω and λn
     keep : whether blocks keep their ψ for the next pass
