@@ -16,8 +16,7 @@ __all__ = ["convert"]
 
 Progress = Callable[[dict[str, Any]], Any]
 
-STORE_FILES = ("zarr.json", ".zarray", ".zgroup")
-"""What tells a zarr store, of version 3 or 2, from any other folder."""
+STORE_FILES = ("zarr.json", ".zarray", ".zgroup")  # what tells a zarr store, of version 3 or 2, from other folders
 
 
 def convert(

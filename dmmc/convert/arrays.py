@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,37 +21,21 @@ ZIP_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, R
 """What zipfile raises over a damaged file."""
 
 
-class Npy(NamedTuple):
-    """What the header of an npy file says."""
-
-    shape: tuple[int, ...]
-    by_columns: bool
-    dtype: np.dtype[Any]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that follow the header."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-
-def read_npy_header(file: IO[bytes], name: str) -> Npy:
-    """Read the header of an npy file, up to where its numbers begin."""
-    versions: dict[tuple[int, int], Callable[..., Any]] = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
+def read_npy_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read shape, whether by columns, and dtype from an npy file, up to where its numbers begin."""
+    versions = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     try:
         version = np.lib.format.read_magic(file)
         if version not in versions:
             raise InputError(f"{name} is of npy version {version[0]}.{version[1]}: 1.0 and 2.0 are known.")
-        header = Npy(*versions[version](file))
+        shape, by_columns, dtype = versions[version](file)
     except InputError:
         raise
     except Exception as error:  # numpy raises many kinds over a damaged header
         raise InputError(f"{name} has no readable npy header ({first_line(error)}): get the file again.") from error
-    if header.dtype.hasobject:
+    if dtype.hasobject:
         raise InputError(f"{name} holds pickled Python objects, which may run code and are never read: save numbers.")
-    return header
+    return shape, by_columns, dtype
 
 
 class StackedReader(Reader):
@@ -78,17 +62,16 @@ class StackedReader(Reader):
 
 
 class NpyStream:
-    """An npy file, or one inside an npz file, read from its beginning to its end."""
+    """An npy file, or one inside an npz file, of `size` bytes, read from its beginning to its end."""
 
     def __init__(self, file: IO[bytes], size: int, name: str) -> None:
-        self.name = name
-        self._file = file
-        with name_damage(name, *ZIP_DAMAGE):
-            self.header = header = read_npy_header(file, name)
-            self.offset = file.tell()
-        if size - self.offset < header.nbytes:
+        self.name, self._file = name, file
+        self.shape, self.by_columns, self.dtype = read_npy_header(file, name)
+        self.offset = file.tell()
+        self.nbytes = math.prod(self.shape) * self.dtype.itemsize
+        if size - self.offset < self.nbytes:
             raise InputError(
-                f"{name} is truncated: an array of shape {header.shape} and dtype {header.dtype} has {header.nbytes} "
+                f"{name} is truncated: an array of shape {self.shape} and dtype {self.dtype} has {self.nbytes} "
                 f"bytes and {size - self.offset} are there, get the file again."
             )
 
@@ -102,12 +85,11 @@ class NpyStream:
 
     def read_numbers(self, count: int) -> NDArray[Any]:
         """Read the next `count` numbers."""
-        dtype = self.header.dtype
-        return as_numbers(np.frombuffer(self.read(count * dtype.itemsize), dtype), self.name)
+        return as_numbers(np.frombuffer(self.read(count * self.dtype.itemsize), self.dtype), self.name)
 
     def read_all(self) -> NDArray[Any]:
         """Read the whole array, flat."""
-        return np.frombuffer(self.read(self.header.nbytes), self.header.dtype)
+        return np.frombuffer(self.read(self.nbytes), self.dtype)
 
 
 class NpyFile(StackedReader):
@@ -124,24 +106,23 @@ class NpyFile(StackedReader):
         self._take_array(NpyStream(file, os.fstat(file.fileno()).st_size, self.name))
 
     def _take_array(self, array: NpyStream) -> None:
-        memory_dtype(array.header.dtype, array.name)
-        self.take_shape(array.header.shape, array.name)
+        memory_dtype(array.dtype, array.name)
+        self.take_shape(array.shape, array.name)
         self._array = array
 
     def pieces(self) -> Iterator[Piece]:
         """Read all rows."""
-        if self._array.header.by_columns and self.n_features > 1:
+        if self._array.by_columns and self.n_features > 1:
             return self._read_by_columns(*self._find_bytes())
-        return self.read_in_order(self._array.read, self._array.header.dtype)
+        return self.read_in_order(self._array.read, self._array.dtype)
 
     def _find_bytes(self) -> tuple[Path, int]:
         """The file that holds the numbers as they are, and where in it they begin."""
         return self.path, self._array.offset
 
     def _read_by_columns(self, path: Path, offset: int) -> Iterator[Piece]:
-        header = self._array.header
-        inner = header.shape[:0:-1]
-        for values in read_transposed(path, offset, header.dtype, self.n_rows, self.n_features):
+        inner = self._array.shape[:0:-1]
+        for values in read_transposed(path, offset, self._array.dtype, self.n_rows, self.n_features):
             # of more than two dimensions, the first varies first within a row too
             rows = values.T.reshape(*inner, len(values)).T.reshape(len(values), self.n_features)
             yield Piece(as_numbers(rows, self.name))
@@ -191,8 +172,8 @@ class NpzFile(NpyFile):
 
     def _read_small(self, key: str) -> NDArray[Any]:
         member = self._open_member(key)
-        if member.header.nbytes > 1000:
-            raise InputError(f"{member.name} has {member.header.nbytes} bytes: a word or two numbers are wanted.")
+        if member.nbytes > 1000:
+            raise InputError(f"{member.name} has {member.nbytes} bytes: a word or two numbers are wanted.")
         return member.read_all()
 
     def pieces(self) -> Iterator[Piece]:
@@ -200,46 +181,36 @@ class NpzFile(NpyFile):
         if not self.sparse:
             return super().pieces()
         indptr, data, columns = (self._open_member(key) for key in ("indptr", "data", "indices"))
-        memory_dtype(data.header.dtype, data.name)
-        return csr_pieces(
-            self,
-            indptr.read_all().astype(np.int64),
-            (data.header, columns.header),
-            lambda first, last: (data.read_numbers(last - first), columns.read_numbers(last - first)),
-        )
+        memory_dtype(data.dtype, data.name)
+
+        def read(first: int, last: int) -> tuple[NDArray[Any], NDArray[Any]]:
+            return data.read_numbers(last - first), columns.read_numbers(last - first)
+
+        return csr_pieces(self, indptr.read_all().astype(np.int64), data, columns, read)
 
     def _find_bytes(self) -> tuple[Path, int]:
         """Unzip the numbers into a scratch file."""
-        path, size = self.scratch / "unzipped", self._array.header.nbytes
+        path, size = self.scratch / "unzipped", self._array.nbytes
         with path.open("wb") as file:
             for start in range(0, size, PIECE_BYTES):
                 file.write(self._array.read(min(PIECE_BYTES, size - start)))
         return path, 0
 
 
-# ------------------------------------------------------------------------------------ CSR rows, here and in h5ad
-
-
 def csr_pieces(
     reader: Reader,
     indptr: NDArray[np.int64],
-    headers: tuple[Any, Any],
+    data: Any,
+    columns: Any,
     read: Callable[[int, int], tuple[NDArray[Any], NDArray[Any]]],
 ) -> Iterator[Piece]:
     """Read the rows of a CSR matrix, once its parts are known to fit together.
 
-    Parameters
-    ----------
-    reader : of the file, with its n_rows and n_features
-    indptr : where each row begins, and where the last one ends
-    headers : with shape and dtype, of the values and of the columns
-    read : gives the values and the columns from one place to another; called in order
+    `data` and `columns` have the shape and the dtype of its values and of their columns; `read` gives both from one
+    place to another, and is called in order.
     """
     n_rows, n_features = reader.n_rows, reader.n_features
-    data, columns = headers
-    good = (
-        n_rows is not None and indptr.shape == (n_rows + 1,) and indptr[0] == 0 and bool((np.diff(indptr) >= 0).all())
-    )
+    good = n_rows is not None and indptr.shape == (n_rows + 1,) and indptr[0] == 0 and (np.diff(indptr) >= 0).all()
     if not (good and data.shape == columns.shape == (indptr[-1],) and columns.dtype.kind in "iu"):
         raise InputError(
             f"{reader.name} says it is a CSR matrix of {n_rows} rows, but its data, indices and indptr do not "
@@ -267,9 +238,6 @@ def csr_bands(indptr: NDArray[Any], itemsize: int) -> Iterator[tuple[int, int]]:
         last = max(first + 1, int(np.searchsorted(cost, cost[first] + PIECE_BYTES, side="right")) - 1)
         yield first, last
         first = last
-
-
-# -------------------------------------------------------------------------------------------------------- idx
 
 
 class IdxFile(StackedReader):

@@ -5,7 +5,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,10 +35,8 @@ class Layout(NamedTuple):
     header: list[str] | None
     has_ids: bool
     n_cells: int
-    like: int
-    """The line that says how many cells there are."""
-    skipped: int
-    """Lines up to the header, that one included."""
+    like: int  # the line that says how many cells there are
+    skipped: int  # lines up to the header, that one included
 
     @property
     def n_numbers(self) -> int:
@@ -47,10 +45,7 @@ class Layout(NamedTuple):
 
 
 class Csv(Reader):
-    """A csv file, parsed in blocks of lines on a few threads.
-
-    The numbers of a block are as small as they can be: see `dmmc.convert.text.shrink`.
-    """
+    """A csv file, parsed in blocks of lines on a few threads, each block to the smallest dtype that holds it."""
 
     def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
         super().__init__(path, key, scratch)
@@ -86,9 +81,6 @@ class Csv(Reader):
                 yield block
 
 
-# ---------------------------------------------------------------------------------- what kind of csv file it is
-
-
 def find_layout(path: Path) -> Layout:
     """Find out from the first two lines how a file is to be read."""
     name, lines = path.name, _read_first_lines(path)
@@ -120,11 +112,8 @@ def find_layout(path: Path) -> Layout:
 
 def _read_first_lines(path: Path) -> list[tuple[int, bytes]]:
     """Read the first two lines that are not empty, each with its number."""
-    source = Bytes(path)
-    try:
+    with closing(Bytes(path)) as source:
         return list(islice((line for block in read_blocks(source) for line in block.numbered()), 2))
-    finally:
-        source.close()
 
 
 def _is_header(first: list[str], second: list[str] | None, name: str, line: int) -> bool:
@@ -143,9 +132,6 @@ def _is_header(first: list[str], second: list[str] | None, name: str, line: int)
             "is it a header, or a text among numbers?"
         )
     return False
-
-
-# ------------------------------------------------------------------------------------------------- one block
 
 
 def parse_block(block: Lines, layout: Layout) -> Piece:
@@ -229,6 +215,5 @@ def split_line(text: str, separator: str, name: str, line: int) -> list[str]:
         # an empty line has no cells to csv, and one empty cell to us
         return next(csv.reader([text.rstrip("\r\n")], delimiter=separator, strict=True), [""]) or [""]
     except csv.Error as error:
-        raise InputError(
-            f"{name}, line {line} cannot be split into cells ({error}): cells of several lines are not read."
-        ) from error
+        problem = f"{name}, line {line} cannot be split into cells ({error}): cells of several lines are not read."
+        raise InputError(problem) from error

@@ -1,6 +1,7 @@
 """Which kind of file it is: by its first bytes where they tell, by its name where it is text."""
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 from dmmc.convert.arrays import IdxFile, NpyFile, NpzFile
@@ -22,8 +23,7 @@ MAGIC: dict[bytes, type[Reader]] = {
     b"%%matrixmarket": MatrixMarket,
 }
 
-ZIPPED = (MatrixMarket, IdxFile, Csv, Svmlight)
-"""Kinds that are read from gzip files."""
+ZIPPED = (MatrixMarket, IdxFile, Csv, Svmlight)  # kinds that are read from gzip files
 
 SUFFIXES: dict[str, type[Reader]] = {
     ".npy": NpyFile,
@@ -46,11 +46,8 @@ def find_reader(path: Path) -> type[Reader]:
     """Find the class that reads an existing file."""
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
-    source = Bytes(path)
-    try:
+    with closing(Bytes(path)) as source:
         start = source.read(2**16)
-    finally:
-        source.close()
     if not start:
         raise InputError(f"{path.name} is empty: {KNOWN} files can be converted.")
     kind = _find_kind(path, start)

@@ -13,8 +13,7 @@ from dmmc.convert.reading import Piece, Reader, count_rows, name_damage
 from dmmc.data.readers.numbers import as_numbers, check_shape, memory_dtype
 from dmmc.errors import InputError
 
-DAMAGE = (OSError, KeyError, RuntimeError, ValueError, TypeError)
-"""What h5py raises over a damaged file."""
+DAMAGE = (OSError, KeyError, RuntimeError, ValueError, TypeError)  # what h5py raises over a damaged file
 
 
 class H5ad(Reader):
@@ -28,9 +27,8 @@ class H5ad(Reader):
         try:
             import h5py
         except ImportError as error:
-            raise InputError(
-                f"{self.name} is read with h5py, which is not installed: pip install 'dmmc[convert]'."
-            ) from error
+            text = f"{self.name} is read with h5py, which is not installed: pip install 'dmmc[convert]'."
+            raise InputError(text) from error
         self._dataset, self._group = h5py.Dataset, h5py.Group
         with name_damage(self.name, *DAMAGE):
             self._file = self.files.enter_context(h5py.File(path, "r"))
@@ -105,12 +103,11 @@ class H5ad(Reader):
     def _read_sparse(self) -> Iterator[Piece]:
         with name_damage(self.name, *DAMAGE):
             data, columns, starts = (self._matrix[part] for part in ("data", "indices", "indptr"))
-        return csr_pieces(
-            self,
-            self._read(starts, 0, self.n_rows + 1).astype(np.int64),
-            (data, columns),
-            lambda a, b: (as_numbers(self._read(data, a, b), self.name), self._read(columns, a, b)),
-        )
+
+        def read(first: int, last: int) -> tuple[NDArray[Any], NDArray[Any]]:
+            return as_numbers(self._read(data, first, last), self.name), self._read(columns, first, last)
+
+        return csr_pieces(self, self._read(starts, 0, self.n_rows + 1).astype(np.int64), data, columns, read)
 
     def _read(self, node: Any, start: int, stop: int) -> NDArray[Any]:
         with name_damage(self.name, *DAMAGE):

@@ -15,16 +15,13 @@ from dmmc.data.blocks import Csr
 from dmmc.errors import InputError
 from dmmc.machine import free_memory
 
-ENTRY_BYTES = 40
-"""Memory for an entry of a sparse matrix: as scipy reads it, and once more by rows."""
-
+ENTRY_BYTES = 40  # memory for an entry of a sparse matrix: as scipy reads it, and once more by rows
 WHOLE = rb"[+-]?\d++"
 NUMBER = rb"[+-]?(?:(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?|(?i:inf(?:inity)?|nan))"
 VALUES = {"real": [NUMBER], "double": [NUMBER], "integer": [WHOLE], "pattern": []}
 """What stands on a line: after the row and the column of an entry, or alone where the matrix is dense."""
 
-HEAD = re.compile(rb"(?:%[^\n]*\n|[ \t\r]*\n)*+[^\n]*\n")
-"""Comments and empty lines, then the sizes."""
+HEAD = re.compile(rb"(?:%[^\n]*\n|[ \t\r]*\n)*+[^\n]*\n")  # comments and empty lines, then the sizes
 
 
 class MatrixMarket(Reader):
@@ -91,9 +88,10 @@ class MatrixMarket(Reader):
     def _refuse(self, error: Exception) -> InputError:
         said = first_line(error)
         place = re.match(r"Line (\d+): ", said)
-        where = f"{self.name}, line {place[1]}" if place else self.name
-        said = said[place.end() :] if place else said
-        return InputError(f"{where} cannot be read as Matrix Market: {said}; get the file again, or correct it.")
+        line, said = (f", line {place[1]}", said[place.end() :]) if place else ("", said)
+        return InputError(
+            f"{self.name}{line} cannot be read as Matrix Market: {said}; get the file again, or correct it."
+        )
 
 
 class CheckedLines:

@@ -16,14 +16,9 @@ from dmmc.data.readers.numbers import memory_dtype
 from dmmc.errors import InputError
 from dmmc.machine import MIB
 
-COLUMNS_AT_ONCE = 32
-"""Columns of a large row group that are read at once: pyarrow needs some 2.5 MB for each."""
-
-ROW_GROUP_BYTES = 64 * MIB
-"""Smaller row groups are read with all their columns."""
-
-DAMAGE = (pyarrow.ArrowException, OSError, ValueError, KeyError)
-"""What pyarrow raises over a damaged file."""
+COLUMNS_AT_ONCE = 32  # of a large row group: pyarrow needs some 2.5 MB for each
+ROW_GROUP_BYTES = 64 * MIB  # smaller row groups are read with all their columns
+DAMAGE = (pyarrow.ArrowException, OSError, ValueError, KeyError)  # what pyarrow raises over a damaged file
 
 
 class Parquet(Reader):
@@ -79,12 +74,11 @@ class Parquet(Reader):
     def pieces(self) -> Iterator[Piece]:
         """Read all rows, one row group after the other."""
         for group in range(self._file.num_row_groups):
-            yield from self._read_by_columns(group) if self._is_large(group) else self._read_rows(group)
-
-    def _is_large(self, group: int) -> bool:
-        """Whether a row group has too many columns to read them all at once, and says where numbers are missing."""
-        size = self._file.metadata.row_group(group).total_byte_size
-        return self.n_features > COLUMNS_AT_ONCE and size > ROW_GROUP_BYTES and self._count_missing(group) is not None
+            size, missing = self._file.metadata.row_group(group).total_byte_size, self._count_missing(group)
+            if self.n_features > COLUMNS_AT_ONCE and size > ROW_GROUP_BYTES and missing is not None:
+                yield from self._read_by_columns(group, self._widen(missing))
+            else:
+                yield from self._read_rows(group)
 
     def _count_missing(self, group: int) -> int | None:
         """How many numbers of a row group are missing, if it says so."""
@@ -103,17 +97,16 @@ class Parquet(Reader):
         """Read the rows of a group, all columns at once: each column in use takes some 2.5 MB."""
         for batch in self._batches(group, self._ids + self.feature_names, count_rows(8 * self.n_features)):
             columns = [batch.column(name) for name in self.feature_names]
-            missing = sum(column.null_count for column in columns)
-            rows = np.empty((batch.num_rows, self.n_features), self._widen(missing))
+            dtype = self._widen(sum(column.null_count for column in columns))
+            rows = np.empty((batch.num_rows, self.n_features), dtype)
             for j, column in enumerate(columns):
                 rows[:, j] = _to_numpy(column)
             yield Piece(rows, self._to_texts(batch.column(self._ids[0])) if self._ids else None)
 
-    def _read_by_columns(self, group: int) -> Iterator[Piece]:
+    def _read_by_columns(self, group: int, dtype: np.dtype[Any]) -> Iterator[Piece]:
         """Read the rows of a group by way of a scratch file that is written some columns at a time."""
         path = self.scratch / "columns"
         n_rows = self._file.metadata.row_group(group).num_rows
-        dtype = self._widen(self._count_missing(group))
         step = max(1, PIECE_BYTES // (8 * COLUMNS_AT_ONCE))
         with path.open("wb") as file:
             for first in range(0, self.n_features, COLUMNS_AT_ONCE):
@@ -131,7 +124,7 @@ class Parquet(Reader):
         with name_damage(self.name, *DAMAGE):
             return [str(value) for value in column.to_pylist()]
 
-    def _widen(self, missing: int | None) -> np.dtype[Any]:
+    def _widen(self, missing: int) -> np.dtype[Any]:
         """The dtype of some rows: whole numbers of which some are missing are float64."""
         return np.result_type(self._dtype, np.float64) if missing and self._dtype.kind != "f" else self._dtype
 

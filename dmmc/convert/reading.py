@@ -17,9 +17,7 @@ from dmmc.data.blocks import Csr
 from dmmc.errors import InputError
 from dmmc.machine import MIB
 
-PIECE_BYTES = 4 * MIB
-"""Readers give about this much at a time."""
-
+PIECE_BYTES = 4 * MIB  # readers give about this much at a time
 GZIP_DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
@@ -34,11 +32,7 @@ class Piece(NamedTuple):
 class Reader:
     """A file as pieces of rows; what is known of it before the first piece is in the attributes.
 
-    Parameters
-    ----------
-    path : the file
-    key : which array inside the file is meant
-    scratch : a folder for files that are needed only while reading
+    `key` says which array inside the file is meant; `scratch` is a folder for files needed only while reading.
     """
 
     takes_key: bool = False
@@ -47,19 +41,13 @@ class Reader:
     has_ids: bool = False
     has_labels: bool = False
     image_shape: tuple[int, ...] | None = None
-    n_rows: int | None = None
-    """Number of rows; None where only the last piece tells."""
-    n_features: int
-    """Number of columns; of an svmlight file only after the last piece."""
-    shift: int = 0
-    """To add to all column numbers, known after the last piece."""
+    n_rows: int | None = None  # None where only the last piece tells
+    n_features: int  # of an svmlight file only after the last piece
+    shift: int = 0  # to add to all column numbers, known after the last piece
     source: Bytes | None = None
 
     def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
-        self.path = path
-        self.name = path.name
-        self.key = key
-        self.scratch = scratch
+        self.path, self.name, self.key, self.scratch = path, path.name, key, scratch
         self.files = ExitStack()
         if key is not None and not self.takes_key:
             raise InputError(

@@ -29,14 +29,9 @@ FRAME = {"encoding-type": "dataframe", "encoding-version": "0.2.0", "_index": "_
 
 
 class GrowingArray:
-    """A zarr array that grows along its first axis, a whole chunk at a time.
+    """A zarr array in a scratch folder that grows along its first axis, a whole chunk at a time.
 
-    Parameters
-    ----------
-    folder : Path
-        Where it lives until it is finished.
-    chunk_rows : int, optional
-        Rows a chunk; by default as many as `CHUNK_BYTES` hold.
+    A chunk has `chunk_rows` rows, by default as many as `CHUNK_BYTES` hold.
     """
 
     def __init__(self, folder: Path, chunk_rows: int | None = None) -> None:
@@ -144,16 +139,9 @@ class GrowingArray:
 
 
 class Writer:
-    """Takes pieces of rows and leaves a store: one array, a CSR group, or an AnnData group around either.
+    """Takes the pieces of a reader and leaves a store: one array, a CSR group, or an AnnData group around either.
 
-    Parameters
-    ----------
-    reader : Reader
-        Where the pieces come from.
-    scratch : Path
-        Folder for the arrays until they are finished.
-    chunk_rows : int, optional
-        Rows a chunk of a dense matrix.
+    The arrays are in `scratch` until they are finished; a chunk of a dense matrix has `chunk_rows` rows.
     """
 
     def __init__(self, reader: Reader, scratch: Path, chunk_rows: int | None) -> None:
@@ -163,8 +151,8 @@ class Writer:
         self._columns = GrowingArray(scratch / "columns")
         self._indptr = GrowingArray(scratch / "indptr")
         self._ids = GrowingArray(scratch / "ids")
+        self._names = GrowingArray(scratch / "names")
         self._labels = GrowingArray(scratch / "labels")
-        self._scratch = scratch
         if reader.sparse:
             self._indptr.append(np.zeros(1, np.int64))
 
@@ -194,9 +182,8 @@ class Writer:
         annotated = reader.feature_names is not None or reader.has_ids or reader.has_labels
         if annotated:
             _create_group(store, ANNDATA)
-        chunk_rows = self._finish_matrix(store / "X" if annotated else store, n_features)
-        if annotated:
             self._write_frames(store)
+        chunk_rows = self._finish_matrix(store / "X" if annotated else store, n_features)
         size = self._values.nbytes + (self._columns.nbytes + self._indptr.nbytes if reader.sparse else 0)
         return {
             "rows": self.n_rows,
@@ -226,26 +213,22 @@ class Writer:
 
     def _write_frames(self, store: Path) -> None:
         """Write obs and var: names of rows and of columns, and the labels of rows."""
-        reader = self.reader
-        columns = ["label"] if reader.has_labels else []
-        self._write_frame(store / "obs", self._ids if reader.has_ids else None, self.n_rows, columns)
-        if reader.has_labels:
+        self._names.append(_to_strings(self.reader.feature_names or []))
+        labelled = self.reader.has_labels
+        _write_frame(store / "obs", self._ids, self.n_rows, ["label"] if labelled else [])
+        _write_frame(store / "var", self._names, self.reader.n_features, [])
+        if labelled:
             self._labels.finish(store / "obs" / "label", ARRAY)
-        names = None
-        if reader.feature_names is not None:
-            names = GrowingArray(self._scratch / "names")
-            names.append(_to_strings(reader.feature_names))
-        self._write_frame(store / "var", names, reader.n_features, [])
 
-    def _write_frame(self, where: Path, names: GrowingArray | None, length: int, columns: list[str]) -> None:
-        """Write a frame as AnnData wants it, which is never without an index: numbers where there are no names."""
-        _create_group(where, FRAME | ({MADE_UP: True} if names is None else {}) | {"column-order": columns})
-        if names is None:
-            names = GrowingArray(self._scratch / f"numbers of {where.name}")
-            for start in range(0, length, STRINGS_A_CHUNK):
-                numbers = np.arange(start, min(start + STRINGS_A_CHUNK, length))
-                names.append(numbers.astype(np.dtypes.StringDType()))
-        names.finish(where / "_index", STRINGS)
+
+def _write_frame(where: Path, names: GrowingArray, length: int, columns: list[str]) -> None:
+    """Write a frame as AnnData wants it, which is never without an index: numbers where there are no names."""
+    made_up = len(names) == 0
+    _create_group(where, FRAME | ({MADE_UP: True} if made_up else {}) | {"column-order": columns})
+    for start in range(0, length if made_up else 0, STRINGS_A_CHUNK):
+        numbers = np.arange(start, min(start + STRINGS_A_CHUNK, length))
+        names.append(numbers.astype(np.dtypes.StringDType()))
+    names.finish(where / "_index", STRINGS)
 
 
 def _to_strings(values: list[str]) -> NDArray[Any]:

@@ -10,16 +10,10 @@ from dmmc.convert.reading import Bytes
 from dmmc.errors import InputError
 from dmmc.machine import MIB
 
-BLOCK_BYTES = 2 * MIB
-"""Text is parsed in blocks of about this size: a few of them, and their numbers, are in memory at once."""
-
+BLOCK_BYTES = 2 * MIB  # text is parsed in blocks of about this size, of which a few are in memory at once
 LONGEST_LINE = 64 * MIB
-
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
-"""Cells that say that there is no number."""
-
-EXACT = 2.0**53
-"""Whole numbers below this are the same as float64."""
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")  # cells that say that there is no number
+EXACT = 2.0**53  # whole numbers below this are the same as float64
 
 
 class Lines(NamedTuple):
@@ -60,8 +54,7 @@ def read_blocks(source: Bytes, block_bytes: int = 0) -> Iterator[Lines]:
         rest, held = [data[end:]], len(data) - end
         yield Lines(text, line)
         line += text.count(b"\n")
-    last = b"".join(rest)
-    if last:
+    if last := b"".join(rest):
         yield Lines(last + b"\n", line)
 
 
