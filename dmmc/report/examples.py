@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 from dmmc.report import images
 from dmmc.report.content import Example, Page
 
-IMAGE_BUDGET = 600_000
-"""Characters that all images of a page may take."""
-N_FEATURES = 5
-"""Features shown of a row that is no image."""
+IMAGE_BUDGET = 600_000  # characters that all images of a page may take
+N_FEATURES = 5  # features shown of a row that is no image
 KINDS = ("typical", "borderline")
 
 Features = list[tuple[str, float]]
@@ -27,20 +25,12 @@ class Row(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """All rows that are drawn.
+    """All rows that are drawn."""
 
-    Attributes
-    ----------
-    rows : of each cluster and kind that has any
-    note : a sentence on what is shown of a row
-    abreast : most images in a line
-    aspect : width / height of an image
-    """
-
-    rows: dict[tuple[int, str], list[Row]]
-    note: str
-    abreast: int
-    aspect: str
+    rows: dict[tuple[int, str], list[Row]]  # of each cluster and kind that has any
+    note: str  # what is shown of a row, as a sentence
+    abreast: int  # most images in a line
+    aspect: str  # width / height of an image
 
 
 def choose(page: Page) -> Examples:

@@ -17,14 +17,10 @@ from dmmc.report.content import Page
 
 Figure = dict[str, Any]
 
-POINTS = 5000
-"""Rows drawn on the map."""
-PASSES = 1500
-"""Points of a curve."""
-LABELLED = 15
-"""Up to this many bars carry their number."""
-ROWS_A_BAR = 6
-"""Bins of a histogram are joined until a bar stands for about so many rows."""
+POINTS = 5000  # rows drawn on the map
+PASSES = 1500  # points of a curve
+LABELLED = 15  # up to this many bars carry their number
+ROWS_A_BAR = 6  # bins of a histogram are joined until a bar stands for about so many rows
 FEWEST_BARS, MOST_BARS = 20, 60
 
 # Ten hues of middle lightness that can be told apart on white and on near-black.
@@ -56,12 +52,8 @@ def draw_sizes(page: Page) -> Figure:
         "marker": {"color": choose_colours(k), "line": _BAR_LINES},
     }
     if k <= LABELLED:
-        labels = {
-            "text": [text.format_count(size) for size in page.sizes],
-            "textposition": "outside",
-            "cliponaxis": False,
-        }
-        bars.update(labels, textangle=0)
+        labels = [text.format_count(size) for size in page.sizes]
+        bars.update(text=labels, textposition="outside", cliponaxis=False, textangle=0)
     every = {"tickmode": "linear", "tick0": 0, "dtick": 1} if k <= 2 * LABELLED else {"nticks": 12}
     return {
         "data": [bars],
@@ -275,14 +267,13 @@ def _list_numbers(values: NDArray[Any]) -> list[float | None]:
     return [text.to_finite(value) for value in values.tolist()]
 
 
-PLOTS = {
+PLOTS = {  # by the id of the element that each is drawn in
     "plot-sizes": draw_sizes,
     "plot-map": draw_map,
     "plot-margins": draw_margins,
     "plot-objective": draw_objective,
     "plot-gap": draw_gap,
 }
-"""Each plot by the id of the element that it is drawn in."""
 
 
 def draw(page: Page) -> dict[str, Figure]:

@@ -1,19 +1,14 @@
 """From content to one HTML file, by the template `templates/page.html`."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import Any
 
 from dmmc.report import figures, sections, text
 from dmmc.report.content import Page
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 
 def available() -> bool:
@@ -22,19 +17,13 @@ def available() -> bool:
 
 
 def render(page: Page) -> str:
-    """One self-contained HTML page.
-
-    Raises
-    ------
-    ImportError
-        If plotly or jinja2 is not installed.
-    """
+    """One self-contained HTML page; an ImportError where plotly or jinja2 is not installed."""
     library, script = _read_plotly(), _read_file("page.js")
     template = _make_template()
     from markupsafe import Markup
 
     drawn = figures.draw(page)
-    return template.render(
+    html: str = template.render(
         **sections.describe(page),
         policy=_make_policy(library, script),
         figures=drawn,
@@ -43,10 +32,11 @@ def render(page: Page) -> str:
         library=Markup(library),
         script=Markup(script),
     )
+    return html
 
 
 @cache
-def _make_template() -> Template:
+def _make_template() -> Any:
     """The page's template: every value is made inert, then escaped, unless it is `Markup` made here."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup

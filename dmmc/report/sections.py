@@ -41,9 +41,10 @@ def describe(page: Page) -> dict[str, Any]:
         "n_passes": len(page.history),
         "seconds": _find_seconds(page),
         "method": _find_method(run),
-        "map_note": _describe_map(page),
-        "margins_note": _describe_margins(k),
-        "convergence_note": _describe_convergence(page),
+        "n_drawn": len(figures.choose_points(page)),
+        "n_sampled": len(page.map_rows),
+        "map_along": page.map_along,
+        "last": page.history[-1] if page.history else None,
         "examples": examples.choose(page),
         "warnings": _list_warnings(run),
         "most_warnings": MOST_WARNINGS,
@@ -51,32 +52,6 @@ def describe(page: Page) -> dict[str, Any]:
         "versions": _make_tables([("Versions", run.get("versions"))]),
         "command": page.command,
     }
-
-
-def _describe_map(page: Page) -> str:
-    drawn, given = len(figures.choose_points(page)), len(page.map_rows)
-    of = f" of {text.format_count(given)} sampled" if drawn < given else ""
-    along = text.make_visible(page.map_along, 160)
-    return f"{text.format_plural(drawn, 'row')}{of}, along {along}. Point at a dot for its row number."
-
-
-def _describe_margins(k: int) -> str:
-    lead = "its distance |f| from the boundary" if k == 2 else "its lead over the runner-up cluster"
-    return (
-        f"The margin of a row is {lead}: rows near zero could as well belong elsewhere. "
-        "Each cluster is drawn to the height of its fullest bar."
-    )
-
-
-def _describe_convergence(page: Page) -> str:
-    if not page.history:
-        return "No passes were recorded."
-    last = page.history[-1]
-    note = f"{text.format_plural(len(page.history), 'pass', 'es')} over the data; at the end objective "
-    note += text.format_number(last.get("best", last.get("objective")))
-    return note + (
-        f" and gap {text.format_number(last['gap'])}." if text.to_finite(last.get("gap")) is not None else "."
-    )
 
 
 def _find_medians(page: Page) -> list[str]:
@@ -91,9 +66,6 @@ def _find_medians(page: Page) -> list[str]:
             inside = (half - own[:bin_].sum()) / own[bin_]
             medians[cluster] = edges[bin_] + inside * (edges[bin_ + 1] - edges[bin_])
     return text.format_column(medians.tolist())
-
-
-# ---------------------------------------------------------------------------------------------------- run.json
 
 
 def _list_warnings(run: dict[str, Any]) -> list[Any]:

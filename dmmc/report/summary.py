@@ -14,39 +14,26 @@ from dmmc.machine import MIB
 from dmmc.model import passes
 from dmmc.model.passes import Hyperplanes, Oracle
 
-SAMPLED = 3000
-"""Rows of the sample; if they are long, as many as `SAMPLE_BYTES` hold."""
+SAMPLED = 3000  # rows of the sample; if they are long, as many as `SAMPLE_BYTES` hold
 SAMPLE_BYTES = 64 * MIB
 BINS = 60
-SHOWN = 6
-"""Most rows of each kind shown for a cluster."""
-WHOLE = 2**22
-"""Most numbers of rows that are kept whole; of longer rows only the columns that say most are."""
-TOLD = 8
-"""Columns that say most, of each such row."""
+SHOWN = 6  # most rows of each kind shown for a cluster
+WHOLE = 2**22  # most numbers of rows that are kept whole; of longer rows only the columns that say most are
+TOLD = 8  # columns that say most, of each such row
 
 
 class Summary(NamedTuple):
-    """Arrays of a report.
+    """Arrays of a report."""
 
-    Attributes
-    ----------
-    sizes : rows of each cluster
-    edges, counts : histogram of the margins, (bins + 1,) and (k, bins)
-    map_xy, map_labels, map_rows : two coordinates, cluster and number of each sampled row
-    examples : (cluster, 0 for typical or 1 for borderline, row, margin) of each row worth looking at
-    values, columns : those rows, and the columns that are kept of them
-    """
-
-    sizes: Array
-    edges: Array
-    counts: Array
-    map_xy: Array
-    map_labels: Array
-    map_rows: Array
-    examples: Array
-    values: Array
-    columns: Array
+    sizes: Array  # rows of each cluster
+    edges: Array  # of the histogram of margins, (bins + 1,)
+    counts: Array  # rows of each cluster in each bin, (k, bins)
+    map_xy: Array  # two coordinates of each sampled row
+    map_labels: Array  # cluster of each sampled row
+    map_rows: Array  # number of each sampled row
+    examples: Array  # (cluster, 0 for typical or 1 for borderline, row, margin) of each row worth looking at
+    values: Array  # those rows
+    columns: Array  # the columns that are kept of them
 
 
 def summarise(
@@ -59,17 +46,10 @@ def summarise(
     standardised: bool = False,
     subspace: Hyperplanes | None = None,
 ) -> Summary:
-    """Compute what a report shows of a finished clustering.
+    """Compute what a report shows of a finished clustering; `run` gives the sum of a pass over all rows.
 
-    Parameters
-    ----------
-    dataset : the rows
-    run : a pass and its params to the sum over all rows
-    decision : what the model makes of a row, and its hyperplanes
-    labels : of all rows
-    images : keep whole rows, to draw them
-    standardised : features were put on one scale, so distances are taken on it too
-    subspace : directions that the model has learned; if there are two or more, the map is along the first two
+    For `images` whole rows are kept. Where features were `standardised`, distances are taken on that scale too. The map
+    is along the first two directions of the `subspace` that the model has learned, if it has two.
     """
     row_map, planes = decision
     k = max(planes.n_scores, 2)
@@ -85,17 +65,22 @@ def summarise(
     chosen = [pick for cluster in range(k) for pick in _choose_examples(near, of, lead, cluster, shown)]
     at = [i for _, _, i in chosen]
     columns = _choose_columns(sample[at], images)
+    values = sample[at][:, columns]
+    if subspace is None or len(subspace.W) < 2:
+        map_xy = _make_map(seen, f)
+    else:
+        map_xy = np.asarray(seen @ subspace.W[:2].T) + subspace.b[:2]
     top = float(np.quantile(lead, 0.995))
     edges = np.linspace(0.0, top if top > 0 else 1.0, BINS + 1)
     return Summary(
         sizes=np.bincount(labels, minlength=k),
         edges=edges,
         counts=run(count_margins, (decision, edges)),
-        map_xy=_make_map(seen, f) if subspace is None or len(subspace.W) < 2 else _project(seen, subspace),
+        map_xy=map_xy,
         map_labels=of,
         map_rows=rows,
         examples=np.array([(cluster, kind, rows[i], lead[i]) for cluster, kind, i in chosen], np.float64),
-        values=_make_dense(sample[at][:, columns]),
+        values=values if isinstance(values, np.ndarray) else np.asarray(values.toarray()),
         columns=columns,
     )
 
@@ -167,15 +152,6 @@ def _choose_columns(rows: Any, images: bool) -> Array:
         parts = [slice(first, last) for first, last in pairwise(rows.indptr)]
         told = [rows.indices[part][np.argsort(-size[part], kind="stable")[:TOLD]] for part in parts]
     return np.unique(np.concatenate(told)).astype(np.int64)
-
-
-def _make_dense(rows: Any) -> Array:
-    return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
-
-
-def _project(sample: Any, subspace: Hyperplanes) -> Array:
-    """Two coordinates: those along the first two directions of a subspace."""
-    return np.asarray(sample @ subspace.W[:2].T) + subspace.b[:2]
 
 
 def _make_map(sample: Any, f: Array) -> Array:

@@ -29,7 +29,7 @@ def make_inert(text: str, keep: str = "") -> str:
 
     So they can neither reorder the text around them nor fail to encode.
     """
-    return "".join(character if _shows(character) or character in keep else _spell(character) for character in text)
+    return "".join(c if c in keep or _shows(c) else c.encode("unicode_escape").decode() for c in text)
 
 
 def escape_for_plotly(value: object, limit: int = 60) -> str:
@@ -100,9 +100,3 @@ def format_plural(n: int, noun: str, ending: str = "s") -> str:
 
 def _shows(character: str) -> bool:
     return character in _JOINERS or unicodedata.category(character) not in _UNSEEN
-
-
-def _spell(character: str) -> str:
-    short = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
-    point = ord(character)
-    return short.get(character) or (f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}")
