@@ -19,7 +19,6 @@ from dmmc.app.run import Run
 from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
 from dmmc.data.open import open_dataset, open_rows
-from dmmc.data.readers.zarr_nodes import find_matrix, open_store
 from dmmc.engine import Engine, Local
 from dmmc.errors import ClusteringWarning, InputError
 from dmmc.estimators.checks import draw_seed
@@ -106,8 +105,8 @@ def fit(
     if resume and (out is None or overwrite):
         rest = "overwrite=True too: choose one of them" if overwrite else "no out: the folder to go on in is wanted"
         raise InputError(f"resume=True was given, and {rest}.")
-    model = _model(
-        _takes_links(method) if links is not None else method,
+    model = _make_model(
+        _choose_method(method) if links is not None else method,
         n_clusters,
         {"random_state": random_state, "n_jobs": n_jobs, "max_seconds": max_seconds, **params},
     )
@@ -135,9 +134,10 @@ def fit(
             cluster = stack.enter_context(connect(scheduler, workers, security, dashboard=dashboard, profile=profile))
             stack.enter_context(cluster.performance_report(performance_report))
         watch({"phase": "read"})
-        dataset = _opened(source, component, n_jobs, cluster)
+        dataset = _open_rows(source, component, n_jobs, cluster)
         check_image_shape(image_shape, dataset.n_features)
-        image_shape = image_shape or _noted_shape(source, component, dataset.n_features)
+        if image_shape is None and math.prod(dataset.image_shape or ()) == dataset.n_features:
+            image_shape = dataset.image_shape
         watch.n_rows = dataset.n_rows
         data = {
             "n_rows": dataset.n_rows,
@@ -145,7 +145,7 @@ def fit(
             "dtype": str(dataset.dtype),
             "sparse": dataset.is_sparse,
         }
-        engine = stack.enter_context(_engine(dataset, n_jobs, cluster))
+        engine = stack.enter_context(_make_engine(dataset, n_jobs, cluster))
         if keeper is not None:
             keeper.compare_data(**data)
             stack.enter_context(keeper)  # last, as saving comes before all that ends with the run
@@ -230,7 +230,7 @@ def check_cluster(scheduler: Any, workers: Any, security: Any, performance_repor
         raise InputError("a performance report is made by a cluster; give a scheduler or workers too.")
 
 
-def _engine(dataset: Rows, n_jobs: int | None, cluster: Cluster | None) -> AbstractContextManager[Engine]:
+def _make_engine(dataset: Rows, n_jobs: int | None, cluster: Cluster | None) -> AbstractContextManager[Engine]:
     if cluster is None:
         return Local(open_dataset(dataset), n_jobs)
     from dmmc.engine.distributed import Distributed
@@ -238,33 +238,20 @@ def _engine(dataset: Rows, n_jobs: int | None, cluster: Cluster | None) -> Abstr
     return Distributed(dataset, cluster)
 
 
-def _opened(source: Any, component: str | None, n_jobs: int | None, cluster: Cluster | None) -> Rows:
+def _open_rows(source: Any, component: str | None, n_jobs: int | None, cluster: Cluster | None) -> Rows:
     """The rows; names that do not fit them are refused now, not when they are written."""
     if cluster is None:
         dataset: Rows = open_dataset(source, component, n_jobs)
     else:
         dataset = open_rows(source, component, n_jobs, cluster.compute)
-    wanted = {
-        "row ids": (dataset.row_ids, dataset.n_rows),
-        "feature names": (dataset.feature_names, dataset.n_features),
-    }
-    for what, (names, count) in wanted.items():
+    ids, columns = (dataset.row_ids, dataset.n_rows), (dataset.feature_names, dataset.n_features)
+    for what, (names, count) in {"row ids": ids, "feature names": columns}.items():
         if names is not None and len(names) != count:
             raise InputError(f"{dataset.name} has {len(names)} {what}, but {count} are wanted.")
     return dataset
 
 
-def _noted_shape(source: Any, component: str | None, n_features: int) -> tuple[int, ...] | None:
-    """Shape of the images that the rows of a store were, if its attributes say so."""
-    if not isinstance(source, str | Path):
-        return None
-    with open_store(str(source)) as node:
-        shape = find_matrix(node, str(source), component).node.attrs.get("image_shape")
-    whole = isinstance(shape, list) and 2 <= len(shape) <= 3 and all(isinstance(side, int) for side in shape)
-    return tuple(shape) if whole and min(shape) > 0 and math.prod(shape) == n_features else None
-
-
-def _takes_links(method: Any) -> Any:
+def _choose_method(method: Any) -> Any:
     """The method that takes constraints: auto chooses it, others are refused."""
     if method == "auto":
         return "pairwise"
@@ -275,7 +262,7 @@ def _takes_links(method: Any) -> Any:
     return method
 
 
-def _model(method: Any, n_clusters: int, params: Mapping[str, Any]) -> MarginClusterer:
+def _make_model(method: Any, n_clusters: int, params: Mapping[str, Any]) -> MarginClusterer:
     if not isinstance(method, str) or method not in METHODS:
         raise InputError(f"method is {method!r}; this version has {', '.join(METHODS)}.")
     cls = getattr(estimators, METHODS[method].estimator)

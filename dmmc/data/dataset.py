@@ -26,6 +26,7 @@ class Matrix:
     is_sparse : whether its blocks hold `Csr` rows
     feature_names : names of the columns, where the source has them
     row_ids : names of the rows, where the source has them
+    image_shape : of rows that are images, where the source says so
     """
 
     name: str
@@ -35,6 +36,7 @@ class Matrix:
     is_sparse: bool
     feature_names: tuple[str, ...] | None = field(default=None, repr=False, kw_only=True)
     row_ids: NDArray[Any] | None = field(default=None, repr=False, kw_only=True)
+    image_shape: tuple[int, ...] | None = field(default=None, repr=False, kw_only=True)
 
     def _check_column(self, values: ArrayLike, what: str, kinds: str) -> NDArray[Any]:
         column = np.asarray(values)
@@ -187,7 +189,8 @@ class Stored(Matrix):
     def load(self, n_jobs: int | None = None) -> Dataset:
         """The same matrix in memory."""
         rows = self.reader.load(n_jobs)
-        dataset = cut_into_blocks(self.name, rows, self.bounds, self.feature_names, self.row_ids)
+        names = {"feature_names": self.feature_names, "row_ids": self.row_ids, "image_shape": self.image_shape}
+        dataset = cut_into_blocks(self.name, rows, self.bounds, **names)
         return dataset.with_columns(self.weight, self.given)
 
 
@@ -236,19 +239,12 @@ def join_rows(matrix: Matrix, holder: NDArray[np.intp], parts: dict[int, Any]) -
     return vstack([parts[b] for b in sorted(parts)], format="csr")[np.argsort(by_block)]
 
 
-def cut_into_blocks(
-    name: str,
-    rows: NDArray[Any] | Csr,
-    bounds: NDArray[np.int64],
-    feature_names: tuple[str, ...] | None = None,
-    row_ids: NDArray[Any] | None = None,
-) -> Dataset:
-    """Cut rows in memory at the bounds; blocks are views."""
+def cut_into_blocks(name: str, rows: NDArray[Any] | Csr, bounds: NDArray[np.int64], **names: Any) -> Dataset:
+    """Cut rows in memory at the bounds; blocks are views. `names` are those of `Matrix`, such as `row_ids`."""
     is_sparse = isinstance(rows, Csr)
     n_features, dtype = (rows.n_features, rows.data.dtype) if isinstance(rows, Csr) else (rows.shape[1], rows.dtype)
     blocks = tuple(
         Block(i, a, b, rows.cut(a, b) if isinstance(rows, Csr) else rows[a:b])
         for i, (a, b) in enumerate(pairwise(bounds.tolist()))
     )
-    n_rows = int(bounds[-1])
-    return Dataset(name, n_rows, n_features, dtype, is_sparse, blocks, feature_names=feature_names, row_ids=row_ids)
+    return Dataset(name, int(bounds[-1]), n_features, dtype, is_sparse, blocks, **names)

@@ -83,7 +83,8 @@ def open_dataset(source: object, component: str | None = None, n_jobs: int | Non
         bounds = csr_bounds(rows.indptr, rows.data.itemsize)
     else:
         bounds = block_bounds(rows.shape[0], rows.shape[1], rows.itemsize)
-    return cut_into_blocks(found.name, rows, bounds, found.feature_names, found.row_ids)
+    names = {name: value for name, value in found._asdict().items() if name not in ("name", "rows")}
+    return cut_into_blocks(found.name, rows, bounds, **names)
 
 
 def open_rows(

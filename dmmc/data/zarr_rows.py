@@ -73,7 +73,6 @@ class Location:
 def _describe(found: MatrixNode, location: Location, store: str) -> Stored:
     """A matrix as its metadata describe it, after a check that all its chunks are there."""
     node, name = found.node, found.name
-    feature_names, row_ids = read_names(found.frame, store)
     if found.is_sparse:
         n_rows, n_features = read_csr_shape(node, name)
         indptr = check_indptr(read_all(node["indptr"], f"{name}/indptr", None), n_rows, name)
@@ -90,18 +89,8 @@ def _describe(found: MatrixNode, location: Location, store: str) -> Stored:
         nnz = n_rows * n_features
         reader = ZarrRows(location, name)
         bounds = block_bounds(n_rows, n_features, dtype.itemsize)
-    return Stored(
-        name,
-        n_rows,
-        n_features,
-        dtype,
-        found.is_sparse,
-        bounds,
-        nnz,
-        reader,
-        feature_names=feature_names,
-        row_ids=row_ids,
-    )
+    shape, names = (n_rows, n_features), read_names(found, store)
+    return Stored(name, *shape, dtype, found.is_sparse, bounds, nnz, reader, **names)
 
 
 class ForwardReader:

@@ -8,9 +8,10 @@ from dmmc.data.blocks import Csr
 
 
 class LoadedMatrix(NamedTuple):
-    """A matrix in memory, and the names that its source has for it, its columns and its rows."""
+    """A matrix in memory, with the names of columns and rows and the shape of images, where its source has them."""
 
     name: str
     rows: NDArray[Any] | Csr
     feature_names: tuple[str, ...] | None = None
     row_ids: NDArray[Any] | None = None
+    image_shape: tuple[int, ...] | None = None

@@ -14,7 +14,7 @@ from dmmc.data.blocks import Csr
 from dmmc.data.readers.csr import COLUMNS_OF_INT32, check_indptr, check_lengths, narrow_columns, sort_rows
 from dmmc.data.readers.loaded import LoadedMatrix
 from dmmc.data.readers.numbers import as_numbers, memory_dtype, name_rows
-from dmmc.data.readers.zarr_nodes import find_index, find_matrix, open_store, read_csr_shape
+from dmmc.data.readers.zarr_nodes import MatrixNode, find_index, find_matrix, open_store, read_csr_shape
 from dmmc.errors import InputError
 from dmmc.machine import MIB, count_threads
 
@@ -32,15 +32,20 @@ def load_zarr(node: Any, store: str, component: str | None, n_jobs: int | None) 
     """Read a zarr array, a group of CSR arrays, or the one matrix that a group holds."""
     found = find_matrix(node, store, component)
     read = read_csr if found.is_sparse else read_all
-    return LoadedMatrix(found.name, read(found.node, found.name, n_jobs), *read_names(found.frame, store))
+    return LoadedMatrix(found.name, read(found.node, found.name, n_jobs), **read_names(found, store))
 
 
-def read_names(frame: Any | None, store: str) -> tuple[tuple[str, ...] | None, NDArray[Any] | None]:
-    """Read the names of columns and rows from an AnnData group; None where there are none."""
-    if frame is None:
-        return None, None
-    columns = _read_index(frame, "var", store)
-    return None if columns is None else tuple(columns.tolist()), _read_index(frame, "obs", store)
+def read_names(found: MatrixNode, store: str) -> dict[str, Any]:
+    """Read names of columns and rows (of an AnnData group) and the shape of images; what there is not is left out."""
+    names: dict[str, Any] = {}
+    shape = found.node.attrs.get("image_shape")
+    if isinstance(shape, list) and 2 <= len(shape) <= 3 and all(isinstance(side, int) and side > 0 for side in shape):
+        names["image_shape"] = tuple(shape)
+    if found.frame is not None:
+        columns = _read_index(found.frame, "var", store)
+        names["feature_names"] = None if columns is None else tuple(columns.tolist())
+        names["row_ids"] = _read_index(found.frame, "obs", store)
+    return names
 
 
 def _read_index(group: Any, axis: str, store: str) -> NDArray[Any] | None:
