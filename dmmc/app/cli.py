@@ -1,4 +1,4 @@
-"""The command line: a thin shell over `dmmc.fit` and friends. `terminal` says how a command ends."""
+"""The command line: a thin shell over `dmmc.fit` and friends. `exit_codes` says how a command ends."""
 
 import inspect
 import json
@@ -10,16 +10,16 @@ from typing import Any
 import click
 
 from dmmc import __version__
-from dmmc.app import terminal
+from dmmc.app import exit_codes
 from dmmc.app.cli_options import add_cluster_options, parse_settings, parse_shape, read_cluster
+from dmmc.app.exit_codes import show_path, show_warnings
 from dmmc.app.progress import Progress
-from dmmc.app.terminal import show_path, show_warnings
 from dmmc.errors import InputError
 from dmmc.methods import METHODS
 
 
 @click.group(
-    cls=terminal.Commands,
+    cls=exit_codes.Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -34,7 +34,7 @@ def cli(context: click.Context) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
-    terminal.run(cli, arguments)
+    exit_codes.run(cli, arguments)
 
 
 class FitCommand(click.Command):

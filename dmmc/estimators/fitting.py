@@ -18,9 +18,9 @@ from dmmc.data.open import open_dataset
 from dmmc.engine import Engine, Local
 from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError, warn
 from dmmc.estimators import feature_space, parameters
-from dmmc.estimators.base import FittedClusterer
 from dmmc.estimators.checks import attach_labels, attach_weights, draw_seed
 from dmmc.estimators.context import FitContext, use_one_blas_thread
+from dmmc.estimators.fitted_model import FittedClusterer
 from dmmc.estimators.parameters import SearchParameters, Words, list_parameters
 from dmmc.features import nystroem
 from dmmc.features.maps import Map

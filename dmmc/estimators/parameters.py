@@ -247,8 +247,8 @@ class FeatureParameters(KernelParameters):
     gamma: float | str = parameter(
         "auto",
         POSITIVE_OR_AUTO,
-        'of the kernel. "auto" is 1 / (5 h²) for "rbf", with h the spacing of k-means centres, and 1 / mean |x|² for '
-        '"polynomial"',
+        'of the kernel. "auto" is 1 / (5 h²) for "rbf", with h the spacing of k-means centres, but at most 48 over the '
+        'squared median distance of landmarks; and 1 / mean |x|² for "polynomial"',
     )
     landmarks: str = parameter(
         "k-means", Words(LANDMARKS), "centres of k-means on a sample of rows, or rows drawn at random"

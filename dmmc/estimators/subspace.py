@@ -50,8 +50,8 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
         "auto",
         POSITIVE_OR_AUTO,
         "weight of the loss, as of CuttingPlaneMMC. "
-        '"auto" is 4 n_clusters - 7 times as much as there: then a direction half as strong as the others, and a '
-        "cluster with it, is given up no sooner than there",
+        '"auto" is 4 n_clusters - 7 times as much as there, so that a direction half as strong as the others, and the '
+        "cluster that depends on it, is kept as long as there",
     )
     schedule: str = parameter(
         "joint",

@@ -42,7 +42,7 @@ class Split(NamedTuple):
 
 
 class Loss(Protocol):
-    """The parts of a loss. A solver names those that it needs; see `solvers.parts`."""
+    """The parts of a loss. A solver names those that it needs; see `solvers.required_parts`."""
 
     @property
     def table(self) -> Table:

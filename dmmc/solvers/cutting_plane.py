@@ -21,7 +21,7 @@ from dmmc.model.losses import Loss
 from dmmc.model.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Labelling, Oracle, Request, Sweep
 from dmmc.solvers import count_bounds
 from dmmc.solvers.cutting_plane_state import Point, Problem, Run, State, describe_shapes
-from dmmc.solvers.parts import check_parts
+from dmmc.solvers.required_parts import check_parts
 from dmmc.solvers.reseed import reseed_cluster
 from dmmc.solvers.state_shapes import find_misfit
 

@@ -10,7 +10,7 @@ import pytest
 from dmmc.errors import InputError
 from dmmc.model.losses import Compact, Hinge, PiecewiseLinear, Ramp, RobustCompact
 from dmmc.solvers.cutting_plane import CuttingPlane
-from dmmc.solvers.parts import check_parts
+from dmmc.solvers.required_parts import check_parts
 from dmmc.solvers.sgd import Stochastic
 
 
