@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
 EXPECTED = {
     "kernels": {
         "measured": {"share_inside", "share_from", "rounds", "milliseconds", "read_gb_per_second"},

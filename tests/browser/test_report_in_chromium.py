@@ -18,6 +18,7 @@ import dmmc
 from dmmc import report
 from dmmc.report import Example, Page, text
 
+pytestmark = pytest.mark.slow
 HOSTILE = (
     "<script>window.__pwned=1</script>",
     "</script><script>window.__pwned=2</script>",

@@ -21,6 +21,8 @@ import yaml
 from dask.utils import parse_bytes
 from waits import until
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class Service:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from waits import until
 
+pytestmark = pytest.mark.slow
+
 
 def start(processes: Any, deploy: Path, cwd: Path, *arguments: object, **variables: object) -> Any:
     given = {"PYTHON": executable, "TMPDIR": cwd / "tmp", **variables}

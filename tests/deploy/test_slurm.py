@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from waits import until
 
+pytestmark = pytest.mark.slow
 FAKES = Path(__file__).parent / "fake_slurm"
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from waits import until
 
+pytestmark = pytest.mark.slow
 ROLES = ["ca", "client", "scheduler", "worker"]
 
 

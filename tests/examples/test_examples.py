@@ -18,6 +18,7 @@ import pytest
 
 import dmmc
 
+pytestmark = pytest.mark.slow
 PACKAGE = str(Path(dmmc.__file__).parents[1])
 
 

@@ -20,7 +20,7 @@ from waits import until
 import dmmc
 from dmmc.results import array_folder
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.slow
 Grids = Callable[..., Grid]
 Store = Callable[..., Path]
 Begin = Callable[..., Command]

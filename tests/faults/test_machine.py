@@ -30,7 +30,7 @@ class Stop(BaseException):
     """Ends a fit from within."""
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.slow
 def test_any_history_of_a_fit_ends_with_the_bits_of_an_undisturbed_one(
     grids: Grids, tmp_path: Path, store_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.slow
 Start = Callable[..., subprocess.Popen[str]]
 
 

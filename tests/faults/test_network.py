@@ -68,7 +68,7 @@ def hosts(tmp_path: Path, skip: Callable[[str, str], NoReturn]) -> Iterator[Host
     network.down()
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.slow
 def test_a_worker_cut_off_for_a_minute_and_one_lost_for_good_do_not_change_a_bit(
     hosts: Hosts, tmp_path: Path, store_of: Callable[..., Path]
 ) -> None:

@@ -15,7 +15,7 @@ import dmmc
 from dmmc.engine.wait_limits import Limits
 from dmmc.errors import InputError
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.slow
 Grids = Callable[..., Grid]
 Store = Callable[..., Path]
 

@@ -26,7 +26,6 @@ from dmmc.engine.wait_limits import Limits
 from dmmc.errors import InputError
 from dmmc.machine import PROCESS
 
-pytestmark = pytest.mark.timeout(90)
 Grids = Callable[..., Grid]
 
 ROWS = 100

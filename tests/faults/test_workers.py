@@ -25,7 +25,7 @@ from dmmc.engine.distributed import TRIES, Distributed
 from dmmc.engine.wait_limits import Limits
 from dmmc.errors import ClusterLost, InputError
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.slow
 Grids = Callable[..., Grid]
 Store = Callable[..., Path]
 
