@@ -14,16 +14,15 @@ import pytest
 from fault_tools import HERE, bits, blobs, written
 from grids import QUIET, family, kill_all
 from netns import Network, NotPermittedError
-from waits import until
+from waits import scale, until
 
 import dmmc
 
-OUTAGE = 60.0
-"""Seconds without a network."""
+TCP = 12
+"""Seconds after which Dask gives up a connection; it takes no less than 11."""
 SETTINGS = {
-    "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s",  # Dask takes no less than 11
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": f"{TCP}s",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s",
-    "DASK_DMMC__WAIT__STUCK": "8s",
 }
 
 
@@ -69,31 +68,25 @@ def hosts(tmp_path: Path, skip: Callable[[str, str], NoReturn]) -> Iterator[Host
 
 
 @pytest.mark.slow
-def test_a_worker_cut_off_for_a_minute_and_one_lost_for_good_do_not_change_a_bit(
+def test_a_worker_cut_off_for_half_a_minute_and_one_lost_for_good_do_not_change_a_bit(
     hosts: Hosts, tmp_path: Path, store_of: Callable[..., Path]
 ) -> None:
     X = blobs()
+    wanted = bits(dmmc.fit(X, 3))  # compiles: a worker that has to do so gives no sign of life for a while
+    stuck = scale(8)
+    outage = TCP + 2.5 * stuck
     source, out = store_of(tmp_path / "X.zarr", X, 100), tmp_path / "out"
     scheduler = f"tcp://{hosts.network.hosts['s']}:8786"
     hosts.start("s", "-m", "dask", "scheduler", "--host", hosts.network.hosts["s"], "--port", 8786, "--no-dashboard")
     for host in ("w1", "w2", "w3"):
-        options = (
-            "--nthreads",
-            1,
-            "--memory-limit",
-            0,
-            "--no-dashboard",
-            "--local-directory",
-            tmp_path,
-            "--name",
-            host,
-        )
+        memory = ("--memory-limit", 0, "--local-directory", tmp_path)
+        options = ("--nthreads", 1, "--no-dashboard", "--name", host, *memory)
         hosts.start(host, "-m", "dask", "worker", scheduler, *options)
     until(lambda: workers(hosts, scheduler) == "3", "three workers", 60)
 
-    fit = hosts.start(
-        "c", HERE / "fault_cli.py", "fit", source, "-k", 3, "-o", out, "--scheduler", scheduler, "--quiet", PAUSE="7"
-    )
+    asked = ("fit", source, "-k", 3, "-o", out, "--scheduler", scheduler, "--quiet")
+    waits = {"PAUSE": str(outage / 6), "DASK_DMMC__WAIT__STUCK": f"{stuck}s"}
+    fit = hosts.start("c", HERE / "fault_cli.py", *asked, **waits)
     history = out / "history.jsonl"
 
     def passes() -> int:
@@ -104,12 +97,13 @@ def test_a_worker_cut_off_for_a_minute_and_one_lost_for_good_do_not_change_a_bit
     began, before = time.monotonic(), passes()
     hosts.network.pull("w1")
     hosts.network.pull("w2")
-    until(lambda: passes() >= before + 3, "passes by the worker that is left", OUTAGE)
-    until(lambda: time.monotonic() - began >= OUTAGE, "the end of the outage", OUTAGE + 5)
+    until(lambda: passes() >= before + 3, "passes by the worker that is left", outage)
+    until(lambda: time.monotonic() - began >= outage, "the end of the outage", outage + 5)
     assert fit.poll() is None, "the fit was to last longer than the outage"
     hosts.network.plug("w1")
-    assert fit.wait(90) == 0, (tmp_path / "c.log").read_text()
-    assert written(out) == bits(dmmc.fit(X, 3))
+    until(lambda: fit.poll() is not None, "the end of the fit", 2 * outage + 60)
+    assert fit.returncode == 0, (tmp_path / "c.log").read_text()
+    assert written(out) == wanted
 
 
 def workers(hosts: Hosts, scheduler: str) -> str:
@@ -125,7 +119,6 @@ def workers(hosts: Hosts, scheduler: str) -> str:
         env={**os.environ, **QUIET},
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )
     return done.stdout.strip()

@@ -15,7 +15,7 @@ import pytest
 from fault_tools import During, bits, blobs, limits
 from grids import Grid
 from scipy.sparse import csr_array
-from waits import until
+from waits import scale, until
 
 import dmmc
 from dmmc.data.open import open_dataset
@@ -320,7 +320,7 @@ def test_a_worker_that_stands_still_is_passed_over(grids: Grids, tmp_path: Path,
             grid.signal("w2", signal.SIGSTOP)
 
     dmmc.fit(source, 3, scheduler=grid.client)  # whoever imports and compiles gives no sign of life for a while either
-    with limits(stuck=4):
+    with limits(stuck=scale(4)):
         got = dmmc.fit(source, 3, scheduler=grid.client, progress=stop)
     assert bits(got) == bits(dmmc.fit(X, 3))
     assert os.path.exists(f"/proc/{grid.workers['w2'].pid}"), "it was stopped, not killed"
@@ -328,7 +328,7 @@ def test_a_worker_that_stands_still_is_passed_over(grids: Grids, tmp_path: Path,
 
 def test_a_worker_that_stands_still_for_a_while_is_used_again(grids: Grids) -> None:
     grid, X = grids(2), blobs()
-    with limits(stuck=2), engine_on(grid, X) as engine:
+    with limits(stuck=scale(2)), engine_on(grid, X) as engine:
         engine.run(fault_work.total, None)
         grid.signal("w1", signal.SIGSTOP)
         assert engine.run(fault_work.total, None).tobytes() == by_threads(X)
@@ -345,18 +345,21 @@ def test_a_worker_that_stands_still_for_a_while_is_used_again(grids: Grids) -> N
 
 def test_when_all_workers_stand_still_the_wait_has_an_end_and_a_sentence(grids: Grids) -> None:
     grid, X = grids(2), blobs()
-    with limits(stuck=2), engine_on(grid, X) as engine:
+    stuck = scale(2)
+    with limits(stuck=stuck), engine_on(grid, X) as engine:
         engine.run(fault_work.total, None)
         for name in grid.workers:
             grid.signal(name, signal.SIGSTOP)
-        with pytest.raises(ClusterLost, match=r"no worker has given a sign of life for 2 s \(dmmc\.wait\.stuck\)"):
+        with pytest.raises(
+            ClusterLost, match=rf"no worker has given a sign of life for {stuck} s \(dmmc\.wait\.stuck\)"
+        ):
             engine.run(fault_work.total, None)
 
 
 def test_a_scheduler_that_stands_still_ends_the_wait_with_a_sentence(grids: Grids) -> None:
     grid, X = grids(1), blobs()
     address = grid.address
-    with limits(stuck=2), engine_on(grid, X) as engine:
+    with limits(stuck=scale(2)), engine_on(grid, X) as engine:
         engine.run(fault_work.total, None)
         grid.scheduler.send_signal(signal.SIGSTOP)
         with pytest.raises(ClusterLost, match=f"the scheduler at {address} is gone or does not answer"):
