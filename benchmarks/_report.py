@@ -7,6 +7,8 @@ import json
 import math
 import os
 import platform
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -212,6 +214,37 @@ def arguments(description: str, name: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--patience", type=float, default=60.0, metavar="SECONDS", help=PATIENCE_HELP)
     return parser
+
+
+def run_child(module: str, function: str, *args: object, timeout: float, **environment: str) -> dict[str, Any]:
+    """What a function of a benchmark prints, as JSON, in a new process; all arguments reach it as text."""
+    code = f"import sys, {module}; {module}.{function}(*sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *map(str, args)],
+        env={**os.environ, **environment},
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{module}.{function} {args}\n{done.stderr}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def run_parts(name: str, description: str, seeds: int, parts: dict[str, Callable[[Report, int], None]]) -> None:
+    """The main program of a benchmark: its parts, with a report and a number of seeds, and the JSON of all of them."""
+    parser = arguments(description, name)
+    parser.add_argument("--seeds", type=int, help=f"random_state 0 to this less one; default {seeds}, small 1")
+    parser.add_argument("--only", choices=tuple(parts), help="one part alone")
+    options = parser.parse_args()
+    report = Report(name, options.small, patience=Patience(0 if options.small else options.patience))
+    print(headline())
+    for called, part in parts.items():
+        if options.only in (None, called):
+            part(report, options.seeds or (1 if options.small else seeds))
+    report.write(destination(options.json, name, options.small))
 
 
 def destination(given: Path | None, name: str, small: bool) -> Path:

@@ -14,15 +14,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _report import Patience, Report, arguments, destination, headline, status
+from _report import Patience, Report, arguments, destination, headline, run_child, status
 
 # What a benchmark imports would be in the figures of its children: they import for themselves.
 
@@ -58,19 +56,8 @@ def convert_and_print(source: str, target: str) -> None:
 def convert_in_child(source: Path, target: Path) -> dict[str, Any]:
     """Convert in a new process that can import this file."""
     shutil.rmtree(target, ignore_errors=True)
-    code = f"import convert; convert.convert_and_print({str(source)!r}, {str(target)!r})"
-    here = Path(__file__).parent
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=here,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(here.parent), os.environ.get("PYTHONPATH", "")])},
-        capture_output=True,
-        text=True,
-        timeout=CHILD_TIMEOUT,
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    found = json.loads(done.stdout.splitlines()[-1])
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    found = run_child("convert", "convert_and_print", source, target, timeout=CHILD_TIMEOUT, PYTHONPATH=path)
     size = source.stat().st_size / MB
     return {
         "csv_mb": round(size, 1),

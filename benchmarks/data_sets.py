@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dmmc.errors import InputError
 
-__all__ = ["BUNDLED", "FILES", "folder", "load", "pair"]
+__all__ = ["BUNDLED", "FILES", "folder", "load", "pair", "with_outliers"]
 
 BUNDLED = ("digits", "wine")
 """Data sets that come with scikit-learn."""
@@ -113,3 +113,29 @@ def pair(X: Any, y: NDArray[Any], a: Any, b: Any) -> tuple[Any, NDArray[Any]]:
             raise InputError(f"No row is of class {wanted!r}: y holds {np.unique(y).tolist()}.")
     chosen = np.flatnonzero((y == a) | (y == b))
     return X[chosen], y[chosen]
+
+
+def with_outliers(seed: int, n: int, share: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Two clusters of n rows together, then outliers at 100 times their scale.
+
+    Parameters
+    ----------
+    seed : int
+        Of the random numbers.
+    n : int
+        Rows that are no outliers; these come first.
+    share : float
+        Outliers of all rows.
+
+    Returns
+    -------
+    X : ndarray of shape (n + outliers, 10)
+    y : ndarray of shape (n + outliers,)
+        The cluster of each row, 0 or 1; for outliers, either by chance.
+    """
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    X = rng.standard_normal((n, 10)) + 3.0 * np.outer(2 * y - 1, np.eye(10)[0])
+    far = int(share * n / (1 - share))
+    X = np.vstack([X, 100.0 * X.std() * rng.standard_normal((far, 10))])
+    return X, np.concatenate([y, rng.integers(0, 2, far)])

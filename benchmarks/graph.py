@@ -22,8 +22,6 @@ Small runs take the digits of scikit-learn for everything.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -35,7 +33,8 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any, TypeVar
 
-from _report import Patience, Report, arguments, destination, headline
+from _report import Report, run_child, run_parts
+from stops import Interrupt
 
 Result = TypeVar("Result")
 
@@ -230,17 +229,6 @@ def held_out(report: Report, seeds: int) -> None:
 # -------------------------------------------------------------------------------------------------------------- bits
 
 
-class _Interrupt:
-    """Interrupts a fit when a phase begins."""
-
-    def __init__(self, phase: str) -> None:
-        self.phase = phase
-
-    def __call__(self, event: dict[str, Any]) -> None:
-        if event["phase"] == self.phase:
-            raise KeyboardInterrupt
-
-
 def bits(report: Report) -> None:
     """The same labels and the same model, however they came about."""
     import numpy as np
@@ -266,7 +254,7 @@ def bits(report: Report) -> None:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         try:
-            fit(X, 10, 0, out=out, progress=_Interrupt("join"))
+            fit(X, 10, 0, out=out, progress=Interrupt("join"))
         except KeyboardInterrupt:
             same["resumed"] = of_fit(out=out, resume=True) == wanted
         again = dmmc.load(out)
@@ -291,17 +279,7 @@ def resident(small: str) -> None:
 
 def memory(report: Report) -> None:
     """What a whole process takes at most, imports and data included."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", f"import graph; graph.resident('{report.small}')"],
-        env=dict(os.environ),
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        timeout=CHILD_TIMEOUT,
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = run_child("graph", "resident", report.small, timeout=CHILD_TIMEOUT)
     report.measured["memory"] = found
     detail = f"{found['peak'] / GB:.2f} GB for {found['rows']:,} rows, data {found['data'] / GB:.3f}"
     report.add("peak of the resident set / 2.5 GB", found["peak"] / (2.5 * GB), detail, most=1.0)
@@ -312,28 +290,16 @@ def memory(report: Report) -> None:
 
 def main() -> None:
     """Run everything."""
-    names = ("mnist", "pairs", "others", "held_out", "bits", "memory", "text")
-    parser = arguments(__doc__ or "", "graph")
-    parser.add_argument("--seeds", type=int, help="random_state 0 to this less one; default 5, small 1")
-    parser.add_argument("--only", choices=names, help="one part alone")
-    options = parser.parse_args()
-    small = options.small
-    seeds = options.seeds or (1 if small else 5)
-    report = Report("graph", small, patience=Patience(0 if small else options.patience))
-    print(headline())
-    parts: dict[str, Callable[[], None]] = {
-        "mnist": lambda: mnist(report, seeds),
-        "pairs": lambda: pairs(report),
-        "others": lambda: others(report, seeds),
-        "held_out": lambda: held_out(report, seeds),
-        "bits": lambda: bits(report),
-        "memory": lambda: memory(report),
-        "text": lambda: text(report, seeds),
+    parts: dict[str, Callable[[Report, int], None]] = {
+        "mnist": mnist,
+        "pairs": lambda report, _: pairs(report),
+        "others": others,
+        "held_out": held_out,
+        "bits": lambda report, _: bits(report),
+        "memory": lambda report, _: memory(report),
+        "text": text,
     }
-    for name in names:
-        if options.only in (None, name):
-            parts[name]()
-    report.write(destination(options.json, "graph", small))
+    run_parts("graph", __doc__ or "", 5, parts)
 
 
 if __name__ == "__main__":

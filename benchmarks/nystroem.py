@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -24,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _report import Report, arguments, destination, headline, status
+from _report import Report, arguments, destination, headline, run_child, status
 from sklearn.datasets import make_circles, make_moons
 
 import dmmc
@@ -95,14 +93,7 @@ def memory(report: Report, n: int) -> None:
     if not Path("/proc/self/clear_refs").exists():
         print("no peak memory: it is read from /proc, which this system does not have")
         return
-    done = subprocess.run(
-        [sys.executable, "-c", f"import nystroem; nystroem.resident('{n}')"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = run_child("nystroem", "resident", n, timeout=1200)
     block = min(4 * COMPONENTS * n, ONE_BLOCK + 4 * COMPONENTS * 128)
     limit = found["data"] + len(os.sched_getaffinity(0)) * block + 8 * COMPONENTS**2 + 100 * MB
     grown = found["peak"] - found["baseline"]

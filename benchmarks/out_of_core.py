@@ -22,15 +22,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
-from _report import Patience, Report, arguments, destination, headline
+from _report import Patience, Report, arguments, destination, headline, run_child
 
 # What a benchmark imports would be in the figures of its children: they import for themselves.
 
@@ -97,29 +95,13 @@ def in_memory(path: str, labels: str, max_iter: str) -> None:
     print(json.dumps(took))
 
 
-def child(path: Path, labels: Path, max_iter: int) -> dict[str, Any]:
-    """`in_memory` in a new process."""
-    code = "import sys, out_of_core; out_of_core.in_memory(*sys.argv[1:])"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, str(path), str(labels), str(max_iter)],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        timeout=CHILD_TIMEOUT,
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
 def compare(report: Report, path: Path, scratch: Path, limit: int, max_iter: int) -> None:
     """Both fits and what is said of them."""
     import numpy as np
 
     found = on_workers(str(path), limit, max_iter)
     labels, workers = found.pop("labels"), found.pop("took")
-    alone = child(path, scratch / "labels.npy", max_iter)
+    alone = run_child("out_of_core", "in_memory", path, scratch / "labels.npy", max_iter, timeout=CHILD_TIMEOUT)
     equal = np.array_equal(labels, np.load(scratch / "labels.npy"))
     report.measured |= found | {
         "rows": len(labels),

@@ -14,16 +14,13 @@ JSON: `benchmark`, `small`, `machine`, `lines` (a list of `name`, `ratio`, `most
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 import warnings
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from _report import Patience, Report, arguments, destination, headline, status
+from _report import Patience, Report, arguments, destination, headline, run_child, status
 
 MB = 1e6
 
@@ -197,18 +194,7 @@ def many(report: Report) -> None:
     if not Path("/proc/self/clear_refs").exists():
         print("no peak memory: it is read from /proc, which this system does not have")
         return
-    code = "import sys, pairs; pairs.fit_many(*sys.argv[1:])"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, name, str(count)],
-        cwd=Path(__file__).parent,
-        env=dict(os.environ),
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = run_child("pairs", "fit_many", name, count, timeout=900)
     report.measured["many"] = found
     a, b = found["many"], found["none"]
     label = f"{name}, k = 10, {count:,} pairs"

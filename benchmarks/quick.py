@@ -28,7 +28,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-from _report import Patience, Report, arguments, destination, headline, status
+from _report import Patience, Report, arguments, destination, headline, run_child, status
 
 # What a benchmark imports would be in the figures of its children: they import for themselves.
 
@@ -39,19 +39,7 @@ CHILD_TIMEOUT = 600
 MB = 1e6
 
 
-def child(function: str, *args: object, **environment: str) -> Any:
-    """What a function of this file prints, as JSON, in a new process."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", f"import sys, quick; quick.{function}(*sys.argv[1:])", *map(str, args)],
-        env={**os.environ, **environment},
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        timeout=CHILD_TIMEOUT,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{function} {args}\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
+child = partial(run_child, "quick", timeout=CHILD_TIMEOUT)
 
 
 def load(name: str, small: bool) -> tuple[Any, Any]:

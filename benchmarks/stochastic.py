@@ -28,7 +28,7 @@ from itertools import combinations
 from statistics import mean
 from typing import Any
 
-from _report import Patience, Report, arguments, destination, headline
+from _report import Report, run_parts
 
 METHODS = {"mmc-sg": "hinge", "rmmc-sg": "ramp", "cmmc-sg": "compact", "rcmmc-sg": "robust-compact"}
 SMALL_PAIRS = [(1, 7), (3, 8), (8, 9)]
@@ -147,18 +147,6 @@ def cifar(report: Report, seeds: int) -> None:
 # ---------------------------------------------------------------------------------------------------------- outliers
 
 
-def made(seed: int, share: float) -> tuple[Any, Any]:
-    """Two clusters, and outliers at 100 times their scale that start on either side by chance."""
-    import numpy as np
-
-    rng = np.random.default_rng(seed)
-    y = np.arange(INLIERS) % 2
-    X = rng.standard_normal((INLIERS, 10)) + 3.0 * np.outer(2 * y - 1, np.eye(10)[0])
-    far = int(share * INLIERS / (1 - share))
-    X = np.vstack([X, 100.0 * X.std() * rng.standard_normal((far, 10))])
-    return X, np.concatenate([y, rng.integers(0, 2, far)])
-
-
 def kept(labels: Any, y: Any) -> float:
     """Percent of the inliers that have the label they started with, but for the names of labels."""
     same = 100.0 * float((labels[:INLIERS] == y[:INLIERS]).mean())
@@ -193,11 +181,13 @@ def by_the_loss(X: Any, y: Any, method: str) -> Any:
 
 def outliers(report: Report, seeds: int) -> None:
     """Who keeps the inliers' labels."""
+    import data_sets
+
     found: dict[str, dict[str, list[float]]] = {}
     for setting, share in (("as fitted, 5 %", 0.05), ("by the loss alone, 5 %", 0.05), ("as fitted, 6 %", 0.06)):
         found[setting] = {method: [] for method in METHODS}
         for seed in range(seeds):
-            X, y = made(seed, share)
+            X, y = data_sets.with_outliers(seed, INLIERS, share)
             for method in METHODS:
                 if "alone" in setting:
                     labels = by_the_loss(X, y, method)
@@ -244,20 +234,7 @@ def tree(report: Report, seeds: int) -> None:
 
 def main() -> None:
     """Run everything."""
-    names = ("pairs", "cifar", "outliers", "tree")
-    parser = arguments(__doc__ or "", "stochastic")
-    parser.add_argument("--seeds", type=int, help="random_state 0 to this less one; default 3, small 1")
-    parser.add_argument("--only", choices=names, help="one part alone")
-    options = parser.parse_args()
-    small = options.small
-    seeds = options.seeds or (1 if small else 3)
-    report = Report("stochastic", small, patience=Patience(0 if small else options.patience))
-    print(headline())
-    parts = dict(zip(names, (pairs, cifar, outliers, tree), strict=True))
-    for name in names:
-        if options.only in (None, name):
-            parts[name](report, seeds)
-    report.write(destination(options.json, "stochastic", small))
+    run_parts("stochastic", __doc__ or "", 3, {"pairs": pairs, "cifar": cifar, "outliers": outliers, "tree": tree})
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from statistics import mean
 from typing import Any
 
 from _report import Patience, Report, arguments, destination, headline, side_by_side
+from stops import Stop, stop_after
 
 PAPER = "paper 001, tuned on labels: .958 / .845"
 MB = 1e6
@@ -77,37 +78,13 @@ def small_set(seed: int, k: int) -> tuple[Any, Any]:
     return rng.standard_normal((40, 6)) + 1.5 * rng.standard_normal((k, 6))[y], y
 
 
-def fixed_labels(X: Any, y: Any, k: int, C: float = 20.0, beta: float = 0.03) -> float:
+def fixed_labels(X: Any, y: Any, k: int) -> float:
     """Our solver up to where labels would be taken again."""
-    from dmmc.data.open import open_dataset
-    from dmmc.engine import Local
-    from dmmc.master.norms import TRACE_NORM
-    from dmmc.model.geometry import measure
-    from dmmc.model.losses import LOSSES
-    from dmmc.model.passes import Given
-    from dmmc.solvers.cutting_plane import CuttingPlane
-    from dmmc.solvers.cutting_plane_state import Problem
+    from given_labels import search
 
-    with Local(open_dataset(X).with_columns(given=y), 1) as engine:
-        geometry, _ = measure(engine.dataset, engine.rows, "none")
-        problem = Problem(
-            n_clusters=k,
-            C=C,
-            balance=beta,
-            epsilon=1e-6,
-            inside=False,
-            lowest=0.0,
-            highest=1.0,
-            geometry=geometry,
-            sample=lambda: geometry.apply(X),
-            loss=LOSSES["hinge"],
-            wide=k > 2,
-            norm=TRACE_NORM,
-        )
-        solver = CuttingPlane(problem, engine.run)
-        state = solver.init([Given()], X.shape[1])
-        while not state.runs[0].relabel:
-            state = solver.step(state)
+    from dmmc.master.norms import TRACE_NORM
+
+    state = next(state for state in search(X, y, k, TRACE_NORM) if state.runs[0].relabel)
     return float(state.runs[0].leader.value)
 
 
@@ -280,16 +257,6 @@ def child(method: str, small: bool) -> dict[str, int]:
 # ------------------------------------------------------------------------------------------------------------ bits
 
 
-class Stop(Exception):  # noqa: N818
-    """Ends a fit from within."""
-
-
-def stop(line: dict[str, Any]) -> None:
-    """After five passes."""
-    if line["iteration"] == 5:
-        raise Stop
-
-
 def bits(report: Report) -> None:
     """The same bits, however a fit is run."""
     X, _ = load(report.small)
@@ -304,7 +271,7 @@ def bits(report: Report) -> None:
         same[f"{workers} worker(s)"] = parts(fit(X, 4, 0, workers=workers)) == wanted
     with tempfile.TemporaryDirectory() as folder:
         try:
-            fit(X, 4, 0, out=Path(folder) / "out", callbacks=stop)
+            fit(X, 4, 0, out=Path(folder) / "out", callbacks=stop_after(5))
         except Stop:
             same["resumed"] = parts(fit(X, 4, 0, out=Path(folder) / "out", resume=True)) == wanted
     report.measured["bits"] = same

@@ -77,79 +77,103 @@ def bad(tmp_path_factory: pytest.TempPathFactory, store_of: Callable[..., Path],
     (folder / "folder").mkdir()
     (folder / "table.csv").write_text("1,2\n3,4\n")
     np.save(folder / "rows.npy", rows)
+    np.save(folder / "three.npy", np.arange(3))
+    np.save(folder / "four.npy", np.arange(4))
+    (folder / "diary.txt").write_text("mine")
     (folder / "taken").mkdir()
     (folder / "taken" / "diary.txt").write_text("mine")
     return folder
 
 
-FITS = {
-    "nan": ("nan.zarr -k 2", "row 41"),
-    "infinity": ("inf.zarr -k 2", "row 41"),
-    "1-D": ("flat.zarr -k 2", "Expected 2D array, got 1D array"),
-    "3-D": ("cube.zarr -k 2", "dim 3"),
-    "complex": ("complex.zarr -k 2", "Complex data not supported"),
-    "strings": ("words.zarr -k 2", "holds text"),
-    "no rows": ("empty.zarr -k 2", "0 sample"),
-    "k = 0": ("good.zarr -k 0", "n_clusters is 0"),
-    "k = 1": ("good.zarr -k 1", "n_clusters is 1"),
-    "k = -3": ("good.zarr -k -3", "n_clusters is -3"),
-    "k > n": ("good.zarr -k 61", "60 sample"),
-    "k > 100": ("good.zarr -k 101", "n_clusters is 101"),
-    "k is a word": ("good.zarr -k two", "'two' is not a valid integer"),
-    "no k": ("good.zarr", "Missing option '-k'"),
-    "missing store": ("nowhere.zarr -k 2", "'nowhere.zarr' does not exist"),
-    "truncated chunk": ("short.zarr -k 2", "truncated, corrupt or unreadable"),
-    "missing chunk": ("lost.zarr -k 2", "c/1/0 (rows 20 to 39)"),
-    "unreadable chunk": ("locked.zarr -k 2", "rows 20 to 39"),
-    "broken metadata": ("headless.zarr -k 2", "not a zarr store"),
-    "empty group": ("group.zarr -k 2", "holds no 2-D array"),
-    "a folder that is no store": ("folder -k 2", "not a zarr store"),
-    "a csv": ("table.csv -k 2", "dmmc convert"),
-    "an npy": ("rows.npy -k 2", "dmmc convert"),
-    "a URL": ("s3://bucket/x.zarr -k 2", "not yet read"),
-    "no such component": ("group.zarr -k 2 --component X", "has no 'X'"),
-    "component of an array": ("good.zarr -k 2 --component X", "single array"),
-    "unknown method": ("good.zarr -k 2 --method magic", "method is 'magic'"),
-    "unknown option": ("good.zarr -k 2 --colour red", "No such option '--colour'"),
-    "unknown parameter": ("good.zarr -k 2 --set speed=3", "'speed' is not a parameter"),
-    "parameter with an option": ("good.zarr -k 2 --set n_clusters=3", "say -k instead"),
-    "the seed by --set": ("good.zarr -k 2 --set random_state=3", "say --random-state instead"),
-    "an argument of dmmc.fit": ("good.zarr -k 2 --set out=elsewhere", "out is not a parameter"),
-    "no value": ("good.zarr -k 2 --set C", "NAME=VALUE is wanted"),
-    "negative C": ("good.zarr -k 2 --set C=-1", "C is -1"),
-    "C is not finite": ("good.zarr -k 2 --set C=inf", "C is inf"),
-    "C is a word": ("good.zarr -k 2 --set C=much", "C is 'much'"),
-    "negative seed": ("good.zarr -k 2 --random-state -1", "random_state is -1"),
-    "no threads": ("good.zarr -k 2 --n-jobs 0", "n_jobs is 0"),
-    "no time": ("good.zarr -k 2 --max-seconds -1", "max_seconds is -1"),
-    "image shape of words": ("good.zarr -k 2 --image-shape square", "HEIGHTxWIDTH is wanted"),
-    "image shape of strange digits": ("good.zarr -k 2 --image-shape 2x²", "HEIGHTxWIDTH is wanted"),
-    "image shape that does not fit": ("good.zarr -k 2 --image-shape 2x3", "6 numbers, but a row has 4"),
-    "workers": ("good.zarr -k 2 --workers 0", "workers is 0; a number of processes of at least 1 is wanted"),
-    "workers and scheduler": ("good.zarr -k 2 --workers 2 --scheduler tcp://a:1", "were both given"),
-    "scheduler": ("good.zarr -k 2 --scheduler http://a:1", "http://a:1 is not an address of a scheduler"),
+REFUSED = {
+    "nan": ("fit nan.zarr -k 2", "row 41"),
+    "infinity": ("fit inf.zarr -k 2", "row 41"),
+    "1-D": ("fit flat.zarr -k 2", "Expected 2D array, got 1D array"),
+    "3-D": ("fit cube.zarr -k 2", "dim 3"),
+    "complex": ("fit complex.zarr -k 2", "Complex data not supported"),
+    "strings": ("fit words.zarr -k 2", "holds text"),
+    "no rows": ("fit empty.zarr -k 2", "0 sample"),
+    "k = 0": ("fit good.zarr -k 0", "n_clusters is 0"),
+    "k = 1": ("fit good.zarr -k 1", "n_clusters is 1"),
+    "k = -3": ("fit good.zarr -k -3", "n_clusters is -3"),
+    "k > n": ("fit good.zarr -k 61", "60 sample"),
+    "k > 100": ("fit good.zarr -k 101", "n_clusters is 101"),
+    "k is a word": ("fit good.zarr -k two", "'two' is not a valid integer"),
+    "no k": ("fit good.zarr", "Missing option '-k'"),
+    "missing store": ("fit nowhere.zarr -k 2", "'nowhere.zarr' does not exist"),
+    "truncated chunk": ("fit short.zarr -k 2", "truncated, corrupt or unreadable"),
+    "missing chunk": ("fit lost.zarr -k 2", "c/1/0 (rows 20 to 39)"),
+    "unreadable chunk": ("fit locked.zarr -k 2", "rows 20 to 39"),
+    "broken metadata": ("fit headless.zarr -k 2", "not a zarr store"),
+    "empty group": ("fit group.zarr -k 2", "holds no 2-D array"),
+    "a folder that is no store": ("fit folder -k 2", "not a zarr store"),
+    "a csv": ("fit table.csv -k 2", "dmmc convert"),
+    "an npy": ("fit rows.npy -k 2", "dmmc convert"),
+    "a URL": ("fit s3://bucket/x.zarr -k 2", "not yet read"),
+    "no such component": ("fit group.zarr -k 2 --component X", "has no 'X'"),
+    "component of an array": ("fit good.zarr -k 2 --component X", "single array"),
+    "unknown method": ("fit good.zarr -k 2 --method magic", "method is 'magic'"),
+    "unknown option": ("fit good.zarr -k 2 --colour red", "No such option '--colour'"),
+    "unknown parameter": ("fit good.zarr -k 2 --set speed=3", "'speed' is not a parameter"),
+    "parameter with an option": ("fit good.zarr -k 2 --set n_clusters=3", "say -k instead"),
+    "the seed by --set": ("fit good.zarr -k 2 --set random_state=3", "say --random-state instead"),
+    "an argument of dmmc.fit": ("fit good.zarr -k 2 --set out=elsewhere", "out is not a parameter"),
+    "no value": ("fit good.zarr -k 2 --set C", "NAME=VALUE is wanted"),
+    "negative C": ("fit good.zarr -k 2 --set C=-1", "C is -1"),
+    "C is not finite": ("fit good.zarr -k 2 --set C=inf", "C is inf"),
+    "C is a word": ("fit good.zarr -k 2 --set C=much", "C is 'much'"),
+    "negative seed": ("fit good.zarr -k 2 --random-state -1", "random_state is -1"),
+    "no threads": ("fit good.zarr -k 2 --n-jobs 0", "n_jobs is 0"),
+    "no time": ("fit good.zarr -k 2 --max-seconds -1", "max_seconds is -1"),
+    "image shape of words": ("fit good.zarr -k 2 --image-shape square", "HEIGHTxWIDTH is wanted"),
+    "image shape of strange digits": ("fit good.zarr -k 2 --image-shape 2x²", "HEIGHTxWIDTH is wanted"),
+    "image shape that does not fit": ("fit good.zarr -k 2 --image-shape 2x3", "6 numbers, but a row has 4"),
+    "workers": ("fit good.zarr -k 2 --workers 0", "workers is 0; a number of processes of at least 1 is wanted"),
+    "workers and scheduler": ("fit good.zarr -k 2 --workers 2 --scheduler tcp://a:1", "were both given"),
+    "scheduler": ("fit good.zarr -k 2 --scheduler http://a:1", "http://a:1 is not an address of a scheduler"),
     "one tls file": (
-        "good.zarr -k 2 --scheduler tls://a:1 --tls-ca a",
+        "fit good.zarr -k 2 --scheduler tls://a:1 --tls-ca a",
         "--tls-ca, --tls-cert and --tls-key go together",
     ),
     "tls files": (
-        "good.zarr -k 2 --scheduler tls://a:1 --tls-ca nowhere --tls-cert b --tls-key c",
+        "fit good.zarr -k 2 --scheduler tls://a:1 --tls-ca nowhere --tls-cert b --tls-key c",
         "TLS ca: 'nowhere' is not a file",
     ),
-    "tls without a cluster": ("good.zarr -k 2 --tls-ca a --tls-cert b --tls-key c", "without a scheduler"),
-    "constraints": ("good.zarr -k 2 --constraints pairs.csv", "pairs.csv does not exist; a csv with the columns i,j"),
-    "resume and overwrite": ("good.zarr -k 2 --resume --overwrite", "choose one of them"),
-    "storage option": ("good.zarr -k 2 --storage-option a=b", "--storage-option is not in this version yet"),
-    "performance report": ("good.zarr -k 2 --performance-report a", "is made by a cluster"),
+    "tls without a cluster": ("fit good.zarr -k 2 --tls-ca a --tls-cert b --tls-key c", "without a scheduler"),
+    "constraints": (
+        "fit good.zarr -k 2 --constraints pairs.csv",
+        "pairs.csv does not exist; a csv with the columns i,j",
+    ),
+    "resume and overwrite": ("fit good.zarr -k 2 --resume --overwrite", "choose one of them"),
+    "storage option": ("fit good.zarr -k 2 --storage-option a=b", "--storage-option is not in this version yet"),
+    "performance report": ("fit good.zarr -k 2 --performance-report a", "is made by a cluster"),
+    "no such command": ("cluster", "No such command 'cluster'"),
+    "predict without a model": ("predict folder good.zarr -o l.zarr", "model.json"),
+    "predict from nothing": ("predict nowhere good.zarr -o l.zarr", "not a folder that dmmc wrote"),
+    "predict without a target": ("predict taken good.zarr", "Missing option '-o'"),
+    "predict with workers": ("predict taken good.zarr -o l.zarr --workers 2 --scheduler tcp://a:1", "were both given"),
+    "predict over something": ("predict taken good.zarr -o table.csv", "table.csv exists"),
+    "predict over scores": ("predict taken good.zarr -o l.zarr --scores table.csv", "table.csv exists"),
+    "predict twice to one": ("predict taken good.zarr -o l.zarr --scores ./l.zarr", "choose two paths"),
+    "score nothing": ("score nowhere.npy rows.npy", "nowhere.npy does not exist"),
+    "score no key": ("score nowhere.npz:y rows.npy", "nowhere.npz does not exist"),
+    "score a folder": ("score folder rows.npy", "folder cannot be read as labels"),
+    "score of other lengths": ("score three.npy four.npy", "3"),
+    "score of a text": ("score diary.txt three.npy", "diary.txt is something else"),
+    "report of nothing": ("report nowhere", "not a dmmc result"),
+    "report of a folder": ("report taken", "not a dmmc result"),
+    "demo over something": ("demo -o taken", "taken exists"),
+    "convert of nothing": ("convert nowhere.csv new.zarr", "nowhere.csv does not exist"),
+    "info of nothing": ("info nowhere.zarr", "does not exist"),
 }
 
 
-@pytest.mark.parametrize("name", FITS)
-def test_a_fit_that_cannot_be_is_refused_in_one_sentence_and_writes_nothing(name: str, cli: Any, bad: Path) -> None:
-    arguments, words = FITS[name]
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_command_that_cannot_be_is_refused_in_one_sentence_and_writes_nothing(name: str, cli: Any, bad: Path) -> None:
+    command, words = REFUSED[name]
+    more = ("-o", "new/deep/out", "--quiet") if command.startswith("fit ") else ()
     before = contents(bad)
-    said = sentence(cli("fit", *arguments.split(), "-o", "new/deep/out", "--quiet", cwd=bad), 2)
-    assert words in said
+    assert words in sentence(cli(*command.split(), *more, cwd=bad), 2)
     assert contents(bad) == before
 
 
@@ -178,39 +202,6 @@ def test_files_of_the_user_in_an_out_are_not_overwritten(
     said = sentence(cli("fit", digits_store, "-k", 3, "-o", tmp_path / "out", "--overwrite", "--quiet"), 2)
     assert "'notes.txt', which dmmc did not write" in said
     assert contents(tmp_path) == before
-
-
-USES = {
-    "no such command": ("cluster", "No such command 'cluster'"),
-    "predict without a model": ("predict folder good.zarr -o l.zarr", "model.json"),
-    "predict from nothing": ("predict nowhere good.zarr -o l.zarr", "not a folder that dmmc wrote"),
-    "predict without a target": ("predict taken good.zarr", "Missing option '-o'"),
-    "predict with workers": ("predict taken good.zarr -o l.zarr --workers 2 --scheduler tcp://a:1", "were both given"),
-    "predict over something": ("predict taken good.zarr -o table.csv", "table.csv exists"),
-    "predict over scores": ("predict taken good.zarr -o l.zarr --scores table.csv", "table.csv exists"),
-    "predict twice to one": ("predict taken good.zarr -o l.zarr --scores ./l.zarr", "choose two paths"),
-    "score nothing": ("score nowhere.npy rows.npy", "nowhere.npy does not exist"),
-    "score no key": ("score nowhere.npz:y rows.npy", "nowhere.npz does not exist"),
-    "score a folder": ("score folder rows.npy", "folder cannot be read as labels"),
-    "score of other lengths": ("score three.npy four.npy", "3"),
-    "score of a text": ("score diary.txt three.npy", "diary.txt is something else"),
-    "report of nothing": ("report nowhere", "not a dmmc result"),
-    "report of a folder": ("report taken", "not a dmmc result"),
-    "demo over something": ("demo -o taken", "taken exists"),
-    "convert of nothing": ("convert nowhere.csv new.zarr", "nowhere.csv does not exist"),
-    "info of nothing": ("info nowhere.zarr", "does not exist"),
-}
-
-
-@pytest.mark.parametrize("name", USES)
-def test_a_command_that_cannot_be_is_refused_in_one_sentence(name: str, cli: Any, bad: Path) -> None:
-    for count in (3, 4):
-        np.save(bad / f"{('three', 'four')[count - 3]}.npy", np.arange(count))
-    (bad / "diary.txt").write_text("mine")
-    arguments, words = USES[name]
-    before = contents(bad)
-    assert words in sentence(cli(*arguments.split(), cwd=bad), 2)
-    assert contents(bad) == before
 
 
 def test_a_refusal_does_not_depend_on_whether_progress_is_shown(cli: Any, bad: Path) -> None:
@@ -422,21 +413,26 @@ def test_an_impatient_user_who_interrupts_twice_gets_no_traceback_either(
     assert "Traceback" not in stderr
 
 
+@pytest.fixture
+def replacing(start: Start, long_store: Path, fitted: Path, tmp_path: Path) -> subprocess.Popen[str]:
+    """A long fit that has begun to replace the result `out` of an earlier one, a copy of `fitted`."""
+    shutil.copytree(fitted, tmp_path / "out")
+    process = start("fit", long_store, "-k", 20, "-o", tmp_path / "out", "--overwrite", *ENDLESS, "--quiet")
+    began(tmp_path / ".out.partial" / "history.jsonl")
+    return process
+
+
 def test_an_interrupted_fit_leaves_an_earlier_result_and_the_next_one_replaces_it(
-    start: Start, cli: Any, long_store: Path, digits_store: Path, fitted: Path, tmp_path: Path
+    replacing: subprocess.Popen[str], cli: Any, digits_store: Path, fitted: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    shutil.copytree(fitted, out)
-    before = contents(out)
-    process = start("fit", long_store, "-k", 20, "-o", out, "--overwrite", *ENDLESS, "--quiet")
-    began(tmp_path / ".out.partial" / "history.jsonl")
     assert "another run is writing" in sentence(
         cli("fit", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet"), 2
     )
-    process.send_signal(signal.SIGINT)
-    end_of(process, 10)
-    assert process.returncode == 130
-    assert contents(out) == before
+    replacing.send_signal(signal.SIGINT)
+    end_of(replacing, 10)
+    assert replacing.returncode == 130
+    assert contents(out) == contents(fitted)
     assert cli("fit", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet").code == 0
     assert json.loads((out / "run.json").read_text())["parameters"]["n_clusters"] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -474,16 +470,12 @@ def test_a_killed_fit_leaves_a_folder_that_says_so_and_blocks_nobody(
 
 
 def test_a_fit_killed_while_it_replaces_a_result_leaves_the_result(
-    start: Start, cli: Any, long_store: Path, digits_store: Path, fitted: Path, tmp_path: Path
+    replacing: subprocess.Popen[str], cli: Any, digits_store: Path, fitted: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    shutil.copytree(fitted, out)
-    before = contents(out)
-    process = start("fit", long_store, "-k", 20, "-o", out, "--overwrite", *ENDLESS, "--quiet")
-    began(tmp_path / ".out.partial" / "history.jsonl")
-    process.kill()
-    end_of(process, 10)
-    assert contents(out) == before
+    replacing.kill()
+    end_of(replacing, 10)
+    assert contents(out) == contents(fitted)
     assert cli("fit", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet").code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stops import Interrupt
 
 import dmmc
 from dmmc.features import build
@@ -26,17 +27,6 @@ def moons(n: int = 600) -> Any:
 
 def fit(out: Path | None, **options: Any) -> Any:
     return dmmc.fit(moons(), 2, features="spectral", init="graph", random_state=0, out=out, **options)
-
-
-class Interrupt:
-    """Interrupts a fit when a phase begins."""
-
-    def __init__(self, phase: str) -> None:
-        self.phase = phase
-
-    def __call__(self, event: dict[str, Any]) -> None:
-        if event["phase"] == self.phase:
-            raise KeyboardInterrupt
 
 
 @pytest.fixture(scope="module")

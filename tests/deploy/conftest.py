@@ -11,13 +11,14 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn
 from zipfile import ZipFile
 
 import psutil
 import pytest
-from waits import hear_signals, until
+from waits import start_session, until
 
 import dmmc
 
@@ -71,15 +72,7 @@ class Process:
         self.log = log
         self.command = command
         with open(log, "w") as file:
-            self.popen = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                start_new_session=True,
-                preexec_fn=hear_signals,
-                **options,
-            )
+            self.popen = start_session(command, file, stdin=subprocess.DEVNULL, **options)
 
     @property
     def said(self) -> str:
@@ -165,17 +158,15 @@ class Processes:
 @pytest.fixture
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
     """``processes.start("dask", "scheduler", ...)``; ended after the test."""
-    found = Processes(tmp_path_factory.mktemp("processes"))
-    yield found
-    found.close()
+    with closing(Processes(tmp_path_factory.mktemp("processes"))) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
 def module_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
     """The same for a cluster that the tests of a module share."""
-    found = Processes(tmp_path_factory.mktemp("processes"))
-    yield found
-    found.close()
+    with closing(Processes(tmp_path_factory.mktemp("processes"))) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

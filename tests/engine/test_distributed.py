@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import outcomes
 import pytest
 from forks import ForkServer
 from grids import Grid
@@ -54,15 +55,7 @@ def sparse_rows(n: int = 1200, d: int = 80) -> Any:
 
 
 def bits(run: Any) -> dict[str, Any]:
-    """All of a run that may not depend on who computed it."""
-    return {
-        "labels": run.labels.tobytes(),
-        "coef": run.model.coef_.tobytes(),
-        "intercept": run.model.intercept_.tobytes(),
-        "objective": run.model.objective_,
-        "history": [{name: value for name, value in line.items() if name != "seconds"} for line in run.history],
-        "fingerprint": run.info["data"]["fingerprint"],
-    }
+    return {**outcomes.bits(run), "fingerprint": run.info["data"]["fingerprint"]}
 
 
 DENSE = ("numpy", "fortran", "pandas", "zarr", "zarr array", "dask", "dask, column chunks", "dask, one chunk")

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import data_sets
 import numpy as np
 import pytest
+from stops import Stop
 
 import dmmc
 from dmmc.results import checkpoints
 from dmmc.solvers.cutting_plane import CuttingPlane
 
-
-@pytest.fixture(autouse=True)
-def _no_notes() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dmmc.ClusteringWarning)
-        yield
+pytestmark = pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
 
 
 def make_case(name: str) -> dict[str, Any]:
@@ -31,10 +25,6 @@ def make_case(name: str) -> dict[str, Any]:
         pairs = [(i, i + 50, "must" if y[i] == y[i + 50] else "cannot") for i in range(0, 100, 7)]
         return {"source": X, "n_clusters": 2, "method": "pairwise", "constraints": pairs}
     return {"source": X, "n_clusters": 2 if name == "mmc-sg" else 3, "method": "mmc-sg", "init": "cpmmc"}
-
-
-class Stop(Exception):  # noqa: N818
-    """Ends a fit from within."""
 
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, last: int | None) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,17 @@ import data_sets
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from outcomes import bits
 from scipy.sparse import csr_array
 from sklearn.datasets import make_circles
+from stops import Stop, stop_after
 
 import dmmc
 from dmmc import ClusteringWarning, EvolutionaryMMC, InputError
 from dmmc.data import blocks
 from dmmc.estimators import evolution
+
+pytestmark = pytest.mark.filterwarnings("ignore::dmmc.ConvergenceWarning")
 
 Array = NDArray[Any]
 
@@ -253,17 +257,6 @@ def test_a_gross_outlier_does_not_blind_the_kernel(rings: tuple[Array, Array]) -
 # ------------------------------------------------------------------------------------- the same bits, however it is run
 
 
-def bits(run: Any) -> dict[str, Any]:
-    """All of a run that may not depend on who computed it."""
-    return {
-        "labels": run.labels.tobytes(),
-        "coef": run.model.coef_.tobytes(),
-        "intercept": run.model.intercept_.tobytes(),
-        "objective": run.model.objective_,
-        "history": [{name: value for name, value in line.items() if name != "seconds"} for line in run.history],
-    }
-
-
 CASES: dict[str, dict[str, Any]] = {
     "one block": {"method": "fast-evommc", "rank": 25, "n_init": 2},
     "many blocks": {"method": "fast-evommc", "rank": 25, "population": 2, "offspring": 2, "max_iter": 30},
@@ -278,13 +271,6 @@ def case(name: str, rows: Array) -> dict[str, Any]:
     rows = rows[:200]
     weight = np.random.default_rng(0).random(len(rows)) + 0.5 if name in WEIGHTED else None
     return {"source": rows.astype(np.float32), "sample_weight": weight, **CASES[name]}
-
-
-@pytest.fixture(autouse=True)
-def _no_notes() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dmmc.ConvergenceWarning)
-        yield
 
 
 @pytest.fixture
@@ -311,10 +297,6 @@ def test_threads_and_workers_give_the_same_bits(
         assert bits(dmmc.fit(**asked, scheduler=clients(workers))) == alone
 
 
-class Stop(Exception):  # noqa: N818
-    """Ends a fit from within."""
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_fit_that_is_stopped_goes_on_to_the_same_bits(
     blocks_of: Callable[[str], None], pair: tuple[Array, Array], tmp_path: Path, name: str
@@ -322,18 +304,10 @@ def test_a_fit_that_is_stopped_goes_on_to_the_same_bits(
     blocks_of(name)
     asked = case(name, pair[0])
     whole = bits(dmmc.fit(**asked))
-    stops, run, heard = 0, None, 0
-
-    def hear(line: dict[str, Any]) -> None:
-        nonlocal heard
-        heard += 1
-        if heard > 1 + 4 * stops:
-            raise Stop
-
+    stops, run = 0, None
     while run is None:
-        heard = 0
         try:
-            run = dmmc.fit(**asked, out=tmp_path / "out", resume=True, callbacks=hear)
+            run = dmmc.fit(**asked, out=tmp_path / "out", resume=True, callbacks=stop_after(2 + 4 * stops))
         except Stop:
             stops += 1
     assert stops > 0

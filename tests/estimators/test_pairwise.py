@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_blobs
 
 import dmmc
-from dmmc import ClusteringWarning, InputError, PairwiseMMC, kernels, score
+from dmmc import InputError, PairwiseMMC, kernels, score
 from dmmc.data import blocks
 from dmmc.data.open import open_dataset
 from dmmc.engine import Local
@@ -31,16 +30,11 @@ from dmmc.solvers.cutting_plane import CuttingPlane
 from dmmc.solvers.cutting_plane_state import Problem
 from dmmc.solvers.driver import drive
 
+pytestmark = pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
+
 Array = NDArray[Any]
 Load = Callable[[str], tuple[Any, Any]]
 Pairs = list[tuple[int, int, str]]
-
-
-@pytest.fixture(autouse=True)
-def _no_notes() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ClusteringWarning)
-        yield
 
 
 def drawn(y: Any, count: int, seed: int) -> Pairs:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import data_sets
 import numpy as np
+import outcomes
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from stops import Stop, stop_after
 
 import dmmc
 from dmmc import StochasticMMC, kernels
@@ -26,15 +27,10 @@ from dmmc.model.losses import LOSSES, Hinge
 from dmmc.model.passes import Given
 from dmmc.solvers.sgd import Problem, Stochastic, epochs_to_fit
 
+pytestmark = pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
+
 Array = NDArray[Any]
 METHODS = {"mmc-sg": "hinge", "rmmc-sg": "ramp", "cmmc-sg": "compact", "rcmmc-sg": "robust-compact"}
-
-
-@pytest.fixture(autouse=True)
-def _no_notes() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dmmc.ClusteringWarning)
-        yield
 
 
 @pytest.fixture
@@ -215,29 +211,19 @@ def test_count_bounds_hold_and_are_said_to_be_active(loss: str) -> None:
     assert np.bincount(model.labels_).min() >= int(0.9 * len(X) / 2)
 
 
-def outlying(seed: int = 0, n: int = 1000, share: float = 0.05) -> tuple[Array, Array]:
-    """Two clusters, and outliers at 100 times the scale; outliers start on either side by chance."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(n) % 2
-    X = rng.standard_normal((n, 10)) + 3.0 * np.outer(2 * y - 1, np.eye(10)[0])
-    far = int(share * n / (1 - share))
-    X = np.vstack([X, 100.0 * X.std() * rng.standard_normal((far, 10))])
-    return X, np.concatenate([y, rng.integers(0, 2, far)])
-
-
 def kept(labels: Array, y: Array) -> float:
     same = float((labels[:1000] == y[:1000]).mean())
     return max(same, 1.0 - same)
 
 
 def test_outliers_at_100_times_the_scale_take_no_labels_from_the_inliers() -> None:
-    X, y = outlying()
+    X, y = data_sets.with_outliers(0, 1000, 0.05)
     for loss in ("robust-compact", "hinge"):
         assert kept(StochasticMMC(loss=loss, init=y, random_state=0).fit(X).labels_, y) >= 0.99
 
 
 def test_it_is_the_robust_loss_that_outliers_do_not_pull_even_where_no_weight_is_lowered() -> None:
-    X, y = outlying()
+    X, y = data_sets.with_outliers(0, 1000, 0.05)
     inside = X[:1000]
     mean = inside.mean(axis=0)
     unit = np.full(10, np.sqrt(((inside - mean) ** 2).sum(axis=1).mean()))
@@ -274,15 +260,7 @@ def test_a_row_of_weight_2_is_visited_with_twice_the_step_and_one_of_weight_0_ne
 
 
 def bits(run: Any) -> dict[str, Any]:
-    lines = [{name: value for name, value in line.items() if name != "seconds"} for line in run.history]
-    return {
-        "labels": run.labels.tobytes(),
-        "coef": run.model.coef_.tobytes(),
-        "intercept": run.model.intercept_.tobytes(),
-        "tree": None if run.model.tree_ is None else run.model.tree_.tobytes(),
-        "objective": run.model.objective_,
-        "history": lines,
-    }
+    return {**outcomes.bits(run), "tree": None if run.model.tree_ is None else run.model.tree_.tobytes()}
 
 
 CASES: dict[str, dict[str, Any]] = {
@@ -332,21 +310,6 @@ def _predicted_by_workers(client: Any, folder: Path) -> None:
     np.testing.assert_array_equal(
         zarr.open_array(str(paths["scores"]), mode="r")[:], run.model.decision_function(rows())
     )
-
-
-class Stop(Exception):  # noqa: N818
-    """Ends a fit from within."""
-
-
-def stop_after(passes: int) -> Callable[[dict[str, Any]], None]:
-    heard: list[int] = []
-
-    def hear(line: dict[str, Any]) -> None:
-        heard.append(line["iteration"])
-        if len(heard) == passes:
-            raise Stop
-
-    return hear
 
 
 @pytest.mark.parametrize("case", CASES)

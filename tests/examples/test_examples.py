@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import re
+import runpy
 import struct
 import subprocess
 import sys
@@ -99,35 +100,31 @@ def test_rings_are_parted_by_a_kernel_and_not_by_a_line(examples: Path, tmp_path
     assert middle[0] == middle[-1] != middle[24]  # a disc inside of something
 
 
+def write_made_up(example: Path, function: str, count: int, folder: Path) -> list[str]:
+    """Write as many texts as an example makes up, a file each; gives the words of its topics."""
+    names = runpy.run_path(str(example))
+    for number, text in enumerate(names[function](count)):
+        (folder / f"{number:03d}.txt").write_text(text)
+    return list(names["TOPICS"].values())
+
+
 def test_texts_are_clustered_by_topic(examples: Path, tmp_path: Path) -> None:
-    sys.path.insert(0, str(examples))
-    try:
-        from text import TOPICS, made_up_texts  # type: ignore[import-not-found]
-    finally:
-        sys.path.remove(str(examples))
-    for number, text in enumerate(made_up_texts(90)):
-        (tmp_path / f"{number:03d}.txt").write_text(text)
+    topics = write_made_up(examples / "text.py", "made_up_texts", 90, tmp_path)
     for arguments, size in ([], 100), ([str(tmp_path), "-k", "3"], 30):
         told = python(examples / "text.py", *arguments, cwd=tmp_path)
         found = re.findall(r"cluster \d: +(\d+) texts  (.*)", told)
         assert [int(count) for count, _ in found] == [size] * 3
         for words in (set(line.split(", ")) for _, line in found):
-            assert any(words <= set(topic.split()) for topic in TOPICS.values())
+            assert any(words <= set(topic.split()) for topic in topics)
 
 
 def test_directions_between_texts_are_told_by_their_words(examples: Path, tmp_path: Path) -> None:
-    sys.path.insert(0, str(examples))
-    try:
-        from subspace import TOPICS, made_up_letters  # type: ignore[import-not-found]
-    finally:
-        sys.path.remove(str(examples))
-    for number, text in enumerate(made_up_letters(120)):
-        (tmp_path / f"{number:03d}.txt").write_text(text)
+    topics = write_made_up(examples / "subspace.py", "made_up_letters", 120, tmp_path)
     for arguments, size in ([], 100), ([str(tmp_path), "-k", "4"], 30):
         told = python(examples / "subspace.py", *arguments, cwd=tmp_path)
         assert "4 clusters in 3 directions" in told
         assert [int(count) for count in re.findall(r"cluster \d: +(\d+) texts", told)] == [size] * 4
-        of_topics = set(" ".join(TOPICS.values()).split())
+        of_topics = set(" ".join(topics).split())
         for ends in re.findall(r"direction \d \(\d+%\): (.*)", told):
             assert set(re.split(", | \\| ", ends)) <= of_topics
 

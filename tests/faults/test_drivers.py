@@ -37,6 +37,15 @@ def wanted(source: Path) -> dict[str, Any]:
     return bits(dmmc.fit(source, 3))
 
 
+def begin_with_workers(begin: Begin, source: Path, out: Path) -> tuple[Command, set[int]]:
+    """A fit with two workers that has made three passes, and all processes that it consists of."""
+    command = begin("fit", source, "-k", 3, "-o", out, "--workers", 2, "--quiet", pause=0.3)
+    command.await_passes(3)
+    processes = family(command.process.pid)
+    assert len(processes) >= 3
+    return command, processes
+
+
 def resumed(begin: Begin, source: Path, out: Path, *arguments: object) -> dict[str, Any]:
     code, said = begin("fit", source, "-k", 3, "-o", out, "--resume", "--quiet", *arguments).ended()
     assert code == 0, said
@@ -53,10 +62,7 @@ def test_an_interrupted_driver_leaves_a_checkpoint_and_no_processes(
     begin: Begin, source: Path, wanted: dict[str, Any], tmp_path: Path, number: int, to: str
 ) -> None:
     out = tmp_path / "out"
-    command = begin("fit", source, "-k", 3, "-o", out, "--workers", 2, "--quiet", pause=0.3)
-    command.await_passes(3)
-    processes = family(command.process.pid)
-    assert len(processes) >= 3
+    command, processes = begin_with_workers(begin, source, out)
     if to == "group":
         os.killpg(command.process.pid, number)
     else:
@@ -75,10 +81,7 @@ def test_a_killed_driver_takes_its_workers_along(
     begin: Begin, source: Path, wanted: dict[str, Any], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    command = begin("fit", source, "-k", 3, "-o", out, "--workers", 2, "--quiet", pause=0.3)
-    command.await_passes(3)
-    processes = family(command.process.pid)
-    assert len(processes) >= 3
+    command, processes = begin_with_workers(begin, source, out)
     command.process.kill()
     command.process.wait(10)
     until(lambda: not any(map(alive, processes)), "the end of its workers", 60)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +19,7 @@ from dmmc.report import summary
 from dmmc.report.summary import Summary, summarise
 from dmmc.results import array_folder, contents
 
-
-@pytest.fixture(autouse=True)
-def _no_notes() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dmmc.ClusteringWarning)
-        yield
+pytestmark = pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
 
 
 def summary_of(dataset: Dataset, planes: Hyperplanes, labels: Any, **options: Any) -> Summary:

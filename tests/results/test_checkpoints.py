@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +19,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 import zarr
+from forgeries import Change, put
+from stops import Stop, stop_after
 from waits import end_of, until
 
 import dmmc
@@ -27,16 +28,10 @@ from dmmc.plain_json import plain
 from dmmc.results import array_folder, checkpoints
 from dmmc.results.folder import MARK, Out
 
-Change = Callable[[dict[str, Any]], Any]
+pytestmark = pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
+
 ROWS = 400
 PACKAGE = str(Path(dmmc.__file__).parents[1])
-
-
-@pytest.fixture(autouse=True)
-def _no_notes() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dmmc.ClusteringWarning)
-        yield
 
 
 def digits() -> Any:
@@ -69,22 +64,6 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "linked rows": lambda: {"source": digits(), "n_clusters": 3, "constraints": linked()},
     "seeded again": lambda: {"source": digits(), "n_clusters": 6, "init": "random", "n_init": 1, "min_size": 0},
 }
-
-
-class Stop(Exception):  # noqa: N818
-    """Ends a fit from within."""
-
-
-def stop_after(passes: int) -> Callable[[dict[str, Any]], None]:
-    """A callback that lets a fit make so many passes."""
-    heard: list[int] = []
-
-    def hear(line: dict[str, Any]) -> None:
-        heard.append(line["iteration"])
-        if len(heard) == passes:
-            raise Stop
-
-    return hear
 
 
 def history(out: Path) -> list[str]:
@@ -564,16 +543,6 @@ def test_a_damaged_checkpoint_is_refused_naming_the_file(name: str, damage: str,
     with pytest.raises(dmmc.InputError, match=str(path)):
         dmmc.fit(**asked(), out=out, resume=True)
     assert (out / MARK).exists()
-
-
-def put(value: Any, *path: Any) -> Change:
-    def change(content: dict[str, Any]) -> None:
-        inner: Any = content
-        for key in path[:-1]:
-            inner = inner[key]
-        inner[path[-1]] = value
-
-    return change
 
 
 RUN = ("search", 0, "named", 1, 0, 1, 0, "named", 1)  # the fields of the first run

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,11 @@ from dmmc import report
 from dmmc.results import array_folder, atomic_files, contents, folder
 from dmmc.results.folder import Out
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::dmmc.ClusteringWarning"
+)  # tiny random data are no clusters, and the fits say so
+
 QUICK = {"random_state": 0, "max_iter": 20}
-
-
-@pytest.fixture(autouse=True)
-def _no_notes() -> Any:
-    """Tiny random data are no clusters, and the fits say so."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dmmc.ClusteringWarning)
-        yield
 
 
 @pytest.fixture

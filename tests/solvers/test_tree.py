@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,8 @@ from dmmc.solvers.cutting_plane import CuttingPlane
 from dmmc.solvers.cutting_plane_state import Problem
 from dmmc.solvers.tree import Found, Growth, Search
 
+pytestmark = pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
+
 Array = NDArray[Any]
 
 
@@ -55,13 +56,6 @@ class SplittingMMC(FeaturedClusterer, BinaryClusterer):
 
         d = engine.dataset.n_features
         return Search(solver, lambda: solver.init(self._make_starts(context), d), found)
-
-
-@pytest.fixture(autouse=True)
-def _no_notes() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dmmc.ClusteringWarning)
-        yield
 
 
 def blobs(sizes: tuple[int, ...], d: int = 5, seed: int = 0) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import psutil
 from distributed import Client
 from forks import Forked, ForkServer
-from waits import hear_signals, until
+from waits import start_session, until
 
 REPO = Path(__file__).resolve().parents[2]
 FAULTS = REPO / "tests" / "faults"
@@ -84,14 +84,8 @@ class Grid:
             settings = {**QUIET, **self.settings, **extra}
             return self._forks.start(f"distributed.cli.dask_{what}:main", *arguments, path=str(FAULTS), **settings)
         with open(self.folder / f"{what}-{self._started}.log", "wb") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "dask", what, *map(str, arguments)],
-                env={**os.environ, **QUIET, **self.settings, **extra},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=hear_signals,
-            )
+            command = [sys.executable, "-m", "dask", what, *map(str, arguments)]
+            return start_session(command, log, env={**os.environ, **QUIET, **self.settings, **extra})
 
     @property
     def address(self) -> str:

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -61,3 +61,8 @@ def hear_signals() -> None:
     """Let a new process hear what this one may have been told to ignore (`preexec_fn`): nohup and `&` do that."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
+
+
+def start_session(command: list[str], log: IO[Any], **options: Any) -> subprocess.Popen[Any]:
+    """Begin a command in a session of its own, with what it says in a file."""
+    return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, preexec_fn=hear_signals, **options)
