@@ -41,14 +41,9 @@ class PairwiseMMC(CuttingPlaneClusterer):
 
     Attributes
     ----------
-    labels_ : int32 array of n labels, what `predict` gives on the training rows; 0 is the largest cluster
-    coef_, intercept_ : hyperplanes in the coordinates of the raw rows
-    objective_ : float, the objective reached
-    gap_ : float, certified gap of the last convex problem
-    n_iter_ : int, passes made
-    history_ : list of dict, one a pass
     choices_ : dict, what was chosen for this fit; links that the labels break are counted here
-    n_features_in_, feature_names_in_
+    labels_, coef_, intercept_, objective_, gap_, n_iter_, history_, n_features_in_, feature_names_in_
+        As of `CuttingPlaneMMC`.
     """
 
     C_pairs: float | str = parameter(

@@ -79,7 +79,13 @@ def build(
     remember : makes what a phase makes, unless that is known from an earlier run
     """
     check(ask, dataset)
-    projection, Z = _place_rows(ask, dataset, oracle, each, geometry, remember)  # 1
+
+    def place_rows() -> dict[str, Array]:
+        projection = _projection(ask, dataset, oracle, geometry)
+        return {"w": projection.W, "b": projection.b, "rows": np.concatenate(list(each(map_rows, projection)))}
+
+    placed = remember("axes", place_rows)  # 1
+    projection, Z = Projection(placed["w"], placed["b"], unit=_by_angle(ask, dataset)), placed["rows"]
     if ask.features == "lsa" and not ask.graph:
         return Built(projection, Z, None, None, {})
     count = min(ask.n_neighbors, len(Z) - 1)
@@ -114,24 +120,6 @@ def check(ask: Ask, dataset: Rows) -> None:
         axes = min(TOPICS if _by_angle(ask, dataset) else AXES, dataset.n_features)
         wanted = graph.need(dataset.n_rows, axes, ask.n_neighbors, _count(ask.n_clusters))
         graph.check_size(dataset.name, wanted, machine.free_memory())
-
-
-def _place_rows(
-    ask: Ask,
-    dataset: Rows,
-    oracle: Oracle,
-    each: Callable[..., Iterable[Any]],
-    geometry: Geometry,
-    remember: Remember,
-) -> tuple[Projection, Array]:
-    """The axes in which rows are compared, and where each of them is."""
-
-    def make() -> dict[str, Array]:
-        projection = _projection(ask, dataset, oracle, geometry)
-        return {"w": projection.W, "b": projection.b, "rows": np.concatenate(list(each(map_rows, projection)))}
-
-    made = remember("axes", make)
-    return Projection(made["w"], made["b"], unit=_by_angle(ask, dataset)), made["rows"]
 
 
 def _neighbours(Z: Array, count: int, threads: int) -> dict[str, Array]:
