@@ -386,7 +386,7 @@ def test_the_report_shows_rows_along_the_first_two_components(tmp_path: Path) ->
     assert run.info["choices"]["rank"] == 3
     flat = dmmc.fit(X, 4, out=tmp_path / "plain")
     assert "rank" not in flat.info["choices"]
-    assert "along the model&#x27;s own directions" in (tmp_path / "plain" / "report.html").read_text(encoding="utf-8")
+    assert "along the model&#39;s own directions" in (tmp_path / "plain" / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_command_line_fits_predicts_and_names_the_method(cli: Any, tmp_path: Path) -> None:
