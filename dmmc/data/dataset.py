@@ -50,12 +50,13 @@ class Matrix:
             raise InputError(f"{what} of dtype {column.dtype} were given for {self.name}: {wanted} are wanted.")
         return column
 
-    def _check_columns(
-        self, weight: ArrayLike | None, given: ArrayLike | None
-    ) -> tuple[NDArray[np.float64] | None, NDArray[np.int64] | None]:
-        weights = None if weight is None else self._check_column(weight, "weights", "biuf").astype(np.float64)
-        labels = None if given is None else self._check_column(given, "labels", "biu").astype(np.int64)
-        return weights, labels
+    def _check_columns(self, weight: ArrayLike | None, given: ArrayLike | None) -> dict[str, NDArray[Any]]:
+        columns = {}
+        if weight is not None:
+            columns["weight"] = self._check_column(weight, "weights", "biuf").astype(np.float64)
+        if given is not None:
+            columns["given"] = self._check_column(given, "labels", "biu").astype(np.int64)
+        return columns
 
     def _check_rows(self, rows: ArrayLike) -> NDArray[np.int64]:
         wanted = np.asarray(rows, dtype=np.int64)
@@ -107,17 +108,12 @@ class Dataset(Matrix):
 
         The rows are shared; blocks have empty caches.
         """
-        weights, labels = self._check_columns(weight, given)
-        blocks = tuple(
-            replace(
-                block,
-                weight=block.weight if weights is None else weights[block.start : block.stop],
-                given=block.given if labels is None else labels[block.start : block.stop],
-                cache={},
-            )
-            for block in self.blocks
-        )
-        return replace(self, blocks=blocks)
+        columns = self._check_columns(weight, given)
+        blocks = []
+        for block in self.blocks:
+            here: dict[str, Any] = {name: values[block.start : block.stop] for name, values in columns.items()}
+            blocks.append(replace(block, cache={}, **here))
+        return replace(self, blocks=tuple(blocks))
 
     def take(self, rows: ArrayLike) -> Any:
         """Gather a few rows, by numbers in any order, repeats allowed: an array or `scipy.sparse.csr_array`."""
@@ -166,12 +162,8 @@ class Stored(Matrix):
 
     def with_columns(self, weight: ArrayLike | None = None, given: ArrayLike | None = None) -> Self:
         """As `Dataset.with_columns`."""
-        weights, labels = self._check_columns(weight, given)
-        return replace(
-            self,
-            weight=self.weight if weights is None else weights,
-            given=self.given if labels is None else labels,
-        )
+        columns: dict[str, Any] = self._check_columns(weight, given)
+        return replace(self, **columns)
 
     def take(self, rows: ArrayLike) -> Any:
         """As `Dataset.take`."""

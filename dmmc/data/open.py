@@ -6,19 +6,20 @@ besides. Libraries that a source may come from are imported only when such a sou
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dmmc.data.blocks import Csr, block_bounds, csr_bounds
-from dmmc.data.dask_rows import describe_dask
+from dmmc.data.dask_rows import describe_dask, load_dask
 from dmmc.data.dataset import Dataset, Rows, Stored, cut_into_blocks
+from dmmc.data.readers import LoadedMatrix
 from dmmc.data.readers.csr import to_csr
-from dmmc.data.readers.dask_arrays import load_dask
-from dmmc.data.readers.frames import load_anndata, load_frame
-from dmmc.data.readers.loaded import LoadedMatrix
 from dmmc.data.readers.numbers import as_numbers, check_shape, comes_from, is_dask_array, is_sparse, to_array
-from dmmc.data.readers.zarr_arrays import load_path, load_zarr
+from dmmc.data.readers.zarr_arrays import load_zarr
+from dmmc.data.readers.zarr_nodes import open_store
 from dmmc.data.zarr_rows import open_stored
 from dmmc.errors import InputError
 
@@ -26,7 +27,8 @@ from dmmc.errors import InputError
 def load(source: Any, component: str | None = None, n_jobs: int | None = None) -> LoadedMatrix:
     """Read a source of any kind into memory; see `open_dataset`."""
     if isinstance(source, str | os.PathLike):
-        return load_path(os.fspath(source), component, n_jobs)
+        with open_store(os.fspath(source)) as node:
+            return load_zarr(node, Path(source).name, component, n_jobs)
     if comes_from(source, "zarr") and hasattr(source, "store_path"):
         return load_zarr(source, str(source.store_path.store), component, n_jobs)
     if component is not None:
@@ -37,9 +39,9 @@ def load(source: Any, component: str | None = None, n_jobs: int | None = None) -
     if is_dask_array(source):
         return load_dask(source, n_jobs)
     if comes_from(source, "anndata"):
-        return load_anndata(source, lambda values: load(values, n_jobs=n_jobs))
+        return _load_anndata(source, n_jobs)
     if (comes_from(source, "pandas") or comes_from(source, "polars")) and hasattr(source, "to_numpy"):
-        return load_frame(source)
+        return _load_frame(source)
     if is_sparse(source):
         name = f"sparse matrix of shape {source.shape}"
         return LoadedMatrix(name, to_csr(source, name))
@@ -47,6 +49,36 @@ def load(source: Any, component: str | None = None, n_jobs: int | None = None) -
     name = f"array of shape {array.shape}"
     check_shape(array.shape, name)
     return LoadedMatrix(name, np.ascontiguousarray(as_numbers(array, name)))
+
+
+def _load_frame(frame: Any) -> LoadedMatrix:
+    """Read a frame of pandas or polars."""
+    name = f"{type(frame).__name__} of shape {frame.shape}"
+    check_shape(frame.shape, name)
+    dtypes = list(frame.dtypes)
+    # pandas offers `sparse` where all columns are; unless they leave out zeros they are dense to us
+    if hasattr(frame, "sparse") and all(dtype.fill_value == 0 for dtype in dtypes):
+        rows: NDArray[Any] | Csr = to_csr(frame.sparse.to_coo(), name)
+    else:
+        values = frame.to_numpy()
+        if values.dtype == object and all(getattr(dtype, "kind", "O") in "biuf" for dtype in dtypes):
+            # pandas gives objects for its nullable numbers and for numbers mixed with booleans
+            values = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+        rows = np.ascontiguousarray(as_numbers(values, name))
+    names = tuple(frame.columns)
+    feature_names = names if all(isinstance(column, str) for column in names) else None
+    index = getattr(frame, "index", None)
+    row_ids = None if index is None or type(index).__name__ == "RangeIndex" else index.to_numpy()
+    return LoadedMatrix(name, rows, feature_names, row_ids)
+
+
+def _load_anndata(adata: Any, n_jobs: int | None) -> LoadedMatrix:
+    """Read the X of an AnnData object, in memory or backed."""
+    if adata.X is None:
+        raise InputError("the AnnData object has no X: a matrix of numbers is wanted.")
+    matrix = load(adata.X.to_memory() if hasattr(adata.X, "to_memory") else adata.X, n_jobs=n_jobs)
+    names = tuple(str(name) for name in adata.var_names)
+    return matrix._replace(name=f"X of AnnData, {matrix.name}", feature_names=names, row_ids=adata.obs_names.to_numpy())
 
 
 def open_dataset(source: object, component: str | None = None, n_jobs: int | None = None) -> Dataset:

@@ -17,6 +17,7 @@ from dmmc.data.readers.numbers import as_numbers, comes_from, memory_dtype, name
 from dmmc.data.readers.zarr_arrays import (
     check_complete,
     find_absent_chunk,
+    find_rows,
     read_all,
     read_csr,
     read_names,
@@ -94,27 +95,23 @@ def _describe(found: MatrixNode, location: Location, store: str) -> Stored:
 
 
 class ForwardReader:
-    """Reads a zarr array from front to back; keeps the rest of a chunk for the next read, so no chunk is decoded twice.
+    """Reads a zarr array from front to back; keeps the rest of a chunk, so that none is decoded twice."""
 
-    `rows` turns entries start to stop of the array into rows of the matrix, for messages.
-    """
-
-    def __init__(self, array: Any, rows: Callable[[int, int], tuple[int, int]], name: str) -> None:
+    def __init__(self, array: Any, name: str) -> None:
         self._array = array
-        self._rows = rows
         self._name = name
         self._rest: NDArray[Any] = np.empty((0, *array.shape[1:]), array.dtype)
         self._at = 0
 
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Entries start to stop."""
+    def read(self, start: int, stop: int, rows: Callable[[int, int], tuple[int, int]] | None = None) -> NDArray[Any]:
+        """Entries start to stop; `rows` turns entries into rows of the matrix, for messages, where they are not."""
         kept = self._rest[start - self._at : stop - self._at] if start >= self._at else self._rest[:0]
         middle = start + len(kept)
         if middle == stop:
             return kept
         chunk = self._array.chunks[0]
         first, last = middle // chunk * chunk, min(-(-stop // chunk) * chunk, self._array.shape[0])
-        whole = self._decode(first, last)
+        whole = self._decode(first, last, rows)
         # copies, as a view would keep all of what was decoded
         self._at = (stop - 1) // chunk * chunk
         self._rest = whole[self._at - first :].copy() if stop < last else whole[:0].copy()
@@ -123,7 +120,7 @@ class ForwardReader:
             return part if len(part) == len(whole) else part.copy()
         return np.concatenate([kept, part])
 
-    def _decode(self, first: int, last: int) -> NDArray[Any]:
+    def _decode(self, first: int, last: int, rows: Callable[[int, int], tuple[int, int]] | None) -> NDArray[Any]:
         for pause in (*PAUSES, None):
             try:
                 part = np.asarray(self._array[first:last])
@@ -133,13 +130,10 @@ class ForwardReader:
                 return part
             except Exception as error:
                 if pause is None:
-                    raise unreadable_chunk(self._name, name_rows(*self._rows(first, last)), error) from error
+                    where = name_rows(*(rows(first, last) if rows else (first, last)))
+                    raise unreadable_chunk(self._name, where, error) from error
                 time.sleep(pause)
         raise AssertionError
-
-
-def _same_rows(start: int, stop: int) -> tuple[int, int]:
-    return start, stop
 
 
 class ZarrRows:
@@ -156,7 +150,7 @@ class ZarrRows:
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows start to stop."""
         if self._forward is None:
-            self._forward = ForwardReader(self._location.open(), _same_rows, self._name)
+            self._forward = ForwardReader(self._location.open(), self._name)
         return np.ascontiguousarray(as_numbers(self._forward.read(start, stop), self._name))
 
     def load(self, n_jobs: int | None) -> NDArray[Any]:
@@ -172,36 +166,29 @@ class ZarrCsr:
         self._name = name
         self._n_features = n_features
         self._parts: tuple[ForwardReader, ...] = ()
-        self._indptr: NDArray[np.int64] = np.zeros(1, np.int64)
-        self._start = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ZarrCsr, (self._location, self._name, self._n_features)
-
-    def _find_block_rows(self, first: int, last: int) -> tuple[int, int]:
-        """Rows, of the block being read, to which the values first to last belong."""
-        begin = int(np.searchsorted(self._indptr, first, side="right")) - 1
-        end = int(np.searchsorted(self._indptr, last))
-        return self._start + max(begin, 0), self._start + max(begin + 1, end, 1)
 
     def read(self, start: int, stop: int) -> Csr:
         """Rows start to stop, columns sorted."""
         if not self._parts:
             group = self._location.open()
-            self._parts = (
-                ForwardReader(group["indptr"], _same_rows, self._name),
-                ForwardReader(group["data"], self._find_block_rows, self._name),
-                ForwardReader(group["indices"], self._find_block_rows, self._name),
-            )
+            self._parts = tuple(ForwardReader(group[part], self._name) for part in ("indptr", "data", "indices"))
         indptr, data, indices = self._parts
         # a bound is read with both blocks that it is between
-        self._start, self._indptr = start, np.asarray(indptr.read(start, stop + 1), np.int64)
-        first, last = int(self._indptr[0]), int(self._indptr[-1])
-        values = as_numbers(data.read(first, last), self._name)
-        within = self._indptr - first
-        columns = narrow_columns(
-            indices.read(first, last), self._n_features, within, 0, f"{self._name}, from row {start}"
-        )
+        bounds = np.asarray(indptr.read(start, stop + 1), np.int64)
+
+        def find_block_rows(a: int, b: int) -> tuple[int, int]:
+            """Rows of this block to which the values a to b belong, some of which may be of the block before."""
+            begin, end = find_rows(a, b, bounds)
+            return start + max(begin, 0), start + max(end, 1)
+
+        first, last = int(bounds[0]), int(bounds[-1])
+        values = as_numbers(data.read(first, last, find_block_rows), self._name)
+        within = bounds - first
+        found = indices.read(first, last, find_block_rows)
+        columns = narrow_columns(found, self._n_features, within, 0, f"{self._name}, from row {start}")
         rows = sort_rows(Csr(np.ascontiguousarray(values), columns, within, self._n_features))
         if len(rows.data) != len(values):
             raise InputError(

@@ -18,7 +18,10 @@ def to_csr(matrix: Any, name: str) -> Csr:
     check_shape(matrix.shape, name)
     dtype = memory_dtype(matrix.dtype, name)
     if matrix.dtype != dtype and matrix.dtype.kind != "b":
-        matrix = _convert(matrix, dtype, name)
+        try:
+            matrix = matrix.astype(dtype)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{name} of dtype {matrix.dtype} cannot be converted to {dtype}: {error}") from error
     if hasattr(matrix, "to_scipy_sparse"):
         try:
             matrix = matrix.to_scipy_sparse()
@@ -32,13 +35,6 @@ def to_csr(matrix: Any, name: str) -> Csr:
     indices = narrow_columns(matrix.indices[used], matrix.shape[1], indptr, 0, name)
     data = as_numbers(matrix.data[used], name)
     return sort_rows(check_lengths(Csr(data, indices, indptr, matrix.shape[1]), name))
-
-
-def _convert(matrix: Any, dtype: np.dtype[Any], name: str) -> Any:
-    try:
-        return matrix.astype(dtype)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} of dtype {matrix.dtype} cannot be converted to {dtype}: {error}") from error
 
 
 def check_indptr(indptr: NDArray[Any], n_rows: int, name: str) -> NDArray[np.int64]:

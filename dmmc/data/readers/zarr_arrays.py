@@ -3,29 +3,22 @@
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
-from pathlib import Path
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.data.blocks import Csr
+from dmmc.data.readers import LoadedMatrix
 from dmmc.data.readers.csr import COLUMNS_OF_INT32, check_indptr, check_lengths, narrow_columns, sort_rows
-from dmmc.data.readers.loaded import LoadedMatrix
 from dmmc.data.readers.numbers import as_numbers, memory_dtype, name_rows
-from dmmc.data.readers.zarr_nodes import MatrixNode, find_index, find_matrix, open_store, read_csr_shape
+from dmmc.data.readers.zarr_nodes import MatrixNode, find_index, find_matrix, read_csr_shape
 from dmmc.errors import InputError
 from dmmc.machine import MIB, count_threads
 
 READ_BYTES = 4 * MIB
 """A thread reads about this much of a zarr array at a time, and at least one chunk of rows."""
-
-
-def load_path(path: str, component: str | None, n_jobs: int | None) -> LoadedMatrix:
-    """Read a zarr store on disk."""
-    with open_store(path) as node:
-        return load_zarr(node, Path(path).name, component, n_jobs)
 
 
 def load_zarr(node: Any, store: str, component: str | None, n_jobs: int | None) -> LoadedMatrix:
@@ -137,22 +130,16 @@ def describe_missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | N
     sizes = array.shards or array.chunks
     grid = [math.ceil(length / size) for length, size in zip(array.shape, sizes, strict=True)]
     stored = _list_keys(array) - {"zarr.json", ".zarray", ".zattrs", ".zmetadata"}
-    absent = math.prod(grid) - len(stored)
-    missing: list[tuple[str, int]] = []
+    keys = ((array.metadata.encode_chunk_key(at), at[0] * sizes[0]) for at in product(*(range(n) for n in grid)))
     # a few are named: the grid of a hollow store may be too large to walk
-    for place in product(*(range(count) for count in grid)):
-        if len(missing) == 3:
-            break
-        key = array.metadata.encode_chunk_key(place)
-        if key not in stored:
-            missing.append((key, place[0] * sizes[0]))
+    missing = list(islice(((key, start) for key, start in keys if key not in stored), 3))
     if not missing:
         return None
-    listed = []
-    for key, start in missing:
-        rows = name_rows(*find_rows(start, min(start + sizes[0], array.shape[0]), indptr))
-        listed.append(f"{key} ({rows})")
-    absent = max(absent, len(missing))
+    listed = [
+        f"{key} ({name_rows(*find_rows(start, min(start + sizes[0], array.shape[0]), indptr))})"
+        for key, start in missing
+    ]
+    absent = max(math.prod(grid) - len(stored), len(missing))
     more = f" and {absent - 3} more" if absent > 3 else ""
     return (
         f"{name}: {absent} of {math.prod(grid)} chunks are missing, {', '.join(listed)}{more}, "

@@ -51,11 +51,18 @@ class MatrixNode(NamedTuple):
 def find_matrix(node: Any, store: str, component: str | None) -> MatrixNode:
     """Find the matrix below the root of a zarr store called `store`, or say why none can be read."""
     if component is not None:
-        node = _open_component(node, store, component)
+        if hasattr(node, "shape"):
+            raise InputError(f"{store} is a single array, so there is no component={component!r} in it.")
+        try:
+            node = node[component]
+        except (KeyError, ValueError) as error:
+            raise InputError(f"{store} has no {component!r}: {_list_candidates(node)}.") from error
     kind = _find_kind(node)
     if kind == "group":
-        node = _find_only_matrix(node, store)
-        kind = _find_kind(node)
+        found = list(_list_matrices(node))
+        if len(found) != 1:
+            raise InputError(f"{store} does not say which matrix is meant: {_list_candidates(node)}.")
+        node, kind = found[0], _find_kind(found[0])
     name = f"{store}/{node.path}" if node.path else store
     if kind == "anndata":
         if "X" not in node:
@@ -74,22 +81,6 @@ def _find_kind(node: Any) -> str:
         return "array"
     encoding = node.attrs.get("encoding-type")
     return encoding if encoding in ("csr_matrix", "csc_matrix", "anndata") else "group"
-
-
-def _open_component(node: Any, store: str, component: str) -> Any:
-    if hasattr(node, "shape"):
-        raise InputError(f"{store} is a single array, so there is no component={component!r} in it.")
-    try:
-        return node[component]
-    except (KeyError, ValueError) as error:
-        raise InputError(f"{store} has no {component!r}: {_list_candidates(node)}.") from error
-
-
-def _find_only_matrix(group: Any, store: str) -> Any:
-    found = list(_list_matrices(group))
-    if len(found) != 1:
-        raise InputError(f"{store} does not say which matrix is meant: {_list_candidates(group)}.")
-    return found[0]
 
 
 def _list_candidates(group: Any) -> str:
