@@ -192,7 +192,11 @@ def _parse_lines(block: Lines, layout: Layout) -> tuple[NDArray[Any], list[str] 
             ids.append(cells.pop(0))
         row = [parse_number(cell) for cell in cells]
         if None in row:
-            raise _refuse_text(cells, row.index(None), line, layout)
+            place = row.index(None)
+            cell = cells[place] if len(cells[place]) <= 40 else cells[place][:37] + "..."
+            called = "" if layout.header is None else f" ({layout.header[place - layout.n_numbers]!r})"
+            where = f"{layout.name}, line {line}, column {place + layout.has_ids + 1}{called}"
+            raise InputError(f"{where} holds {cell!r}: a number is wanted.")
         rows.append(row)  # type: ignore[arg-type]
         texts.extend(cells)
     values: NDArray[Any] = np.array(rows, np.float64).reshape(-1, layout.n_numbers)
@@ -200,13 +204,6 @@ def _parse_lines(block: Lines, layout: Layout) -> tuple[NDArray[Any], list[str] 
         with suppress(ValueError, OverflowError):  # as above
             values = np.array([int(text) for text in texts], np.int64).reshape(values.shape)
     return values, ids if layout.has_ids else None
-
-
-def _refuse_text(cells: list[str], place: int, line: int, layout: Layout) -> InputError:
-    column = place + layout.has_ids + 1
-    called = "" if layout.header is None else f" ({layout.header[place - layout.n_numbers]!r})"
-    cell = cells[place] if len(cells[place]) <= 40 else cells[place][:37] + "..."
-    return InputError(f"{layout.name}, line {line}, column {column}{called} holds {cell!r}: a number is wanted.")
 
 
 def split_line(text: str, separator: str, name: str, line: int) -> list[str]:

@@ -16,6 +16,8 @@ class Example:
     name: str | None  # its id, where the data have ids
     margin: float  # its lead over the runner-up cluster
     values: NDArray[Any]  # the raw row, dense
+    image: str | None = None  # as it is drawn: a data URI, or names and values of features
+    features: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

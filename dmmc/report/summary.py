@@ -51,6 +51,8 @@ def summarise(
     For `images` whole rows are kept. Where features were `standardised`, distances are taken on that scale too. The map
     is along the first two directions of the `subspace` that the model has learned, if it has two.
     """
+    from sklearn.preprocessing import StandardScaler
+
     row_map, planes = decision
     k = max(planes.n_scores, 2)
     rows = _sample_rows(dataset, labels, k)
@@ -61,7 +63,7 @@ def summarise(
     shown = SHOWN
     if images:
         shown = int(np.clip(4 * WHOLE // (2 * k * dataset.n_features), 1, SHOWN))
-    near = _standardise(sample) if standardised else sample
+    near = StandardScaler(with_mean=False).fit_transform(sample.astype(np.float64)) if standardised else sample
     chosen = [pick for cluster in range(k) for pick in _choose_examples(near, of, lead, cluster, shown)]
     at = [i for _, _, i in chosen]
     columns = _choose_columns(sample[at], images)
@@ -116,14 +118,6 @@ def count_margins(block: Block, params: tuple[Decision, Array]) -> Array:
     counts = np.zeros((max(f.shape[1], 2), BINS), np.int64)
     np.add.at(counts, (passes.decide_labels(f), bins), 1)
     return counts
-
-
-def _standardise(sample: Any) -> Any:
-    """Features divided by their standard deviation; those that do not vary stay."""
-    rows = sample.astype(np.float64)
-    square = np.asarray((rows**2).mean(axis=0)).ravel() - np.asarray(rows.mean(axis=0)).ravel() ** 2
-    inverse = 1.0 / np.sqrt(np.where(square > 0, square, 1.0))
-    return rows * inverse if isinstance(rows, np.ndarray) else rows.multiply(inverse).tocsr()
 
 
 def _choose_examples(sample: Any, of: Array, lead: Array, cluster: int, shown: int) -> list[tuple[int, int, int]]:

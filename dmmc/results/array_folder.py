@@ -23,8 +23,7 @@ from dmmc.results.atomic_files import sync, write_folder, write_synced
 
 VERSION = 2
 LARGEST_DESCRIPTION = 256 * MIB
-KINDS = "biufU"
-"""Kinds of numpy dtypes that an array may have: numbers and text."""
+KINDS = "biufU"  # kinds of numpy dtypes that an array may have: numbers and text
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -33,11 +32,7 @@ def write(
 ) -> None:
     """Write a description and its arrays as a folder, or replace that folder, in one step.
 
-    Parameters
-    ----------
-    folder, kind : where, and what it is
-    content, arrays : what it holds
-    same : names of arrays that are taken over from the folder that is replaced
+    Arrays with a name in `same` are taken over from the folder that is replaced.
     """
     with write_folder(folder) as aside:
         listed = _link_arrays(folder, aside, kind, same)

@@ -28,12 +28,8 @@ def write_bytes(path: Path, data: bytes) -> None:
 def write_folder(target: Path, *, replace: bool = True, unique: bool = False) -> Iterator[Path]:
     """Give an empty folder to write into; it becomes `target` in one step when the block ends, or goes if it fails.
 
-    Parameters
-    ----------
-    target : where the folder shall be
-    replace : replace a folder that is there already; otherwise that is an OSError
-    unique : write into a folder of a random name, for a target that two processes may write at once. By default the
-        name is fixed, so that what a killed process left behind is removed by the next one.
+    A target that exists is replaced, or without `replace` an OSError. A `unique` folder has a random name, for a target
+    that two processes may write at once; otherwise the next run removes what a killed process left behind.
     """
     aside = _aside(target, f"{secrets.token_hex(4)}.new" if unique else "new")
     shutil.rmtree(aside, ignore_errors=True)
@@ -65,18 +61,16 @@ def swap(new: Path, target: Path) -> None:
     Where the system cannot exchange two folders in one step, a process killed between two steps leaves the old one
     aside, and `restore` puts it back.
     """
+    old = new
     if not target.exists():
         os.rename(new, target)
-        sync(target.parent)
-        return
-    if not _exchange(new, target):
+    elif not _exchange(new, target):
         old = _aside(target, "old")
         shutil.rmtree(old, ignore_errors=True)
         os.rename(target, old)
         os.rename(new, target)
-        new = old
     sync(target.parent)
-    shutil.rmtree(new, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def restore(target: Path) -> None:
@@ -104,9 +98,6 @@ def _exchange(one: Path, other: Path) -> bool:
     raise OSError(code, os.strerror(code), str(other))
 
 
-# ---------------------------------------------------------------------------------------------- onto the disk
-
-
 def write_synced(path: Path, data: bytes | memoryview) -> None:
     """Write a file, not in one step, and wait until it is on disk."""
     with open(path, "wb") as file:
@@ -115,13 +106,13 @@ def write_synced(path: Path, data: bytes | memoryview) -> None:
         os.fsync(file.fileno())
 
 
-def sync(folder: Path) -> None:
+def sync(path: Path, kind: int = os.O_DIRECTORY) -> None:
     """Wait until the names in a folder are on disk; until then a power cut can undo what was made or renamed in it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = os.open(path, os.O_RDONLY | kind)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # some file systems have no such call for folders
+        if kind != os.O_DIRECTORY or error.errno != errno.EINVAL:  # some file systems have no such call for folders
             raise
     finally:
         os.close(descriptor)
@@ -131,9 +122,5 @@ def sync_all(folder: Path) -> None:
     """Wait until everything below a folder is on disk."""
     for root, _, names in os.walk(folder):
         for name in names:
-            descriptor = os.open(os.path.join(root, name), os.O_RDONLY | os.O_NOFOLLOW)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync(Path(root, name), os.O_NOFOLLOW)
         sync(Path(root))

@@ -18,13 +18,10 @@ from dmmc.results.contents import describe_environment
 from dmmc.results.folder import Out
 from dmmc.solvers.driver import Line, SearchKeeper
 
-EVERY = 2.0
-"""Seconds from one checkpoint to the next, at least."""
-SHARE = 0.02
-"""Largest part of the time that writing them may take."""
+EVERY = 2.0  # seconds from one checkpoint to the next, at least
+SHARE = 0.02  # largest part of the time that writing them may take
 KIND = "checkpoint"
-FREE = ("n_jobs", "max_seconds", "callbacks")
-"""Parameters that have no influence on where a search goes."""
+FREE = ("n_jobs", "max_seconds", "callbacks")  # parameters that have no influence on where a search goes
 BITS = ("dmmc", "python", "numpy", "scipy", "scikit-learn", "numba", "llvmlite", "piqp")
 """Libraries whose versions decide the last bits of a result."""
 
@@ -55,12 +52,7 @@ def _digest(values: Any) -> str:
 
 
 class Checkpoints:
-    """The checkpoints of one fit, in its OUT: what `drive` calls a keeper.
-
-    Parameters
-    ----------
-    out : Out, entered
-    """
+    """The checkpoints of one fit, in its OUT, which is entered: what `drive` calls a keeper."""
 
     def __init__(self, out: Out) -> None:
         self._out = out
@@ -99,8 +91,6 @@ class Checkpoints:
             with suppress(OSError):
                 self.save()
 
-    # ------------------------------------------------------------------------------------ compared with what is asked
-
     @property
     def seed(self) -> int | None:
         """The seed of the search to go on with, if there is one."""
@@ -110,10 +100,7 @@ class Checkpoints:
     def compare(self, asked: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
         """Refuse to resume with other parameters or other versions of libraries; both are written to new checkpoints.
 
-        Parameters
-        ----------
-        asked : what is asked for
-        defaults : of parameters; one that the checkpoint's version of dmmc did not have had this value
+        A parameter that the checkpoint's version of dmmc did not have had its value in `defaults`.
         """
         here = describe_environment()
         self._facts.update(asked=dict(asked), versions={name: here[name] for name in (*BITS, "cpu") if name in here})
@@ -122,8 +109,8 @@ class Checkpoints:
         versions = {**self._found["versions"]}
         cpu = versions.pop("cpu", None)
         added = {name: value for name, value in (defaults or {}).items() if name in asked}
-        self._refuse(self._list_differences(asked, {**plain(added), **self._found["asked"]}))
-        self._refuse(self._list_differences({name: here[name] for name in BITS if name in here}, versions))
+        self._refuse_differences(asked, {**plain(added), **self._found["asked"]})
+        self._refuse_differences({name: here[name] for name in BITS if name in here}, versions)
         if cpu != here["cpu"]:
             warn(
                 f"the checkpoint was written on a CPU of type {_REPR.repr(cpu)}, and this one is {here['cpu']!r}: "
@@ -133,27 +120,22 @@ class Checkpoints:
 
     def compare_data(self, **kind: Any) -> None:
         """Refuse to resume with data of another shape or type; both are written to new checkpoints."""
-        self._facts["data"] = kind
+        self._facts.setdefault("data", {}).update(kind)
         if self._found:
-            there = {name: self._found["data"].get(name) for name in kind}
-            self._refuse(self._list_differences(kind, there, "the data's "))
+            self._refuse_differences(kind, {name: self._found["data"].get(name) for name in kind}, "the data's ")
 
-    def _list_differences(self, here: Mapping[str, Any], there: Mapping[str, Any], what: str = "") -> list[str]:
+    def _refuse_differences(self, here: Mapping[str, Any], there: Mapping[str, Any], what: str = "") -> None:
         absent = object()
-        return [
+        differences = [
             f"{what}{name} is {_show(here, name)}, but {_show(there, name)} in the checkpoint"
             for name in dict.fromkeys((*here, *there))
             if here.get(name, absent) != there.get(name, absent)
         ]
-
-    def _refuse(self, differences: Sequence[str]) -> None:
         if differences:
             raise InputError(
                 f"{self._out.given} cannot be resumed: {'; '.join(differences)}. Ask for the same as then, or begin "
                 "anew with --overwrite (overwrite=True)."
             )
-
-    # ----------------------------------------------------------------------------------------------- what drive calls
 
     def find_state(
         self, fingerprint: str, types: Sequence[type[Any]], find_misfit: Callable[[Any], str]
@@ -170,13 +152,10 @@ class Checkpoints:
 
     def _identify(self, fingerprint: str) -> None:
         """Refuse to resume with other data; the fingerprint is written to new checkpoints."""
-        self._facts["data"]["fingerprint"] = fingerprint
-        if self._found:
-            there = {"fingerprint": self._found["data"].get("fingerprint")}
-            self._refuse(self._list_differences({"fingerprint": fingerprint}, there, "the data's "))
-            if self._found.get("search") is None:
-                self._found.clear()
-                self._out.rewrite_history([])
+        self.compare_data(fingerprint=fingerprint)
+        if self._found and self._found.get("search") is None:
+            self._found.clear()
+            self._out.rewrite_history([])
 
     def remember(
         self, fingerprint: str, phase: str, make: Callable[[], dict[str, NDArray[Any]]]

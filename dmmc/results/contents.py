@@ -33,14 +33,12 @@ from dmmc.results import array_folder, atomic_files
 from dmmc.results.label_arrays import write_arrays
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "zarr", "dask", "sparse", "piqp", "plotly")
-MARK = "UNFINISHED.txt"
-"""File in a folder that is not completely written."""
+MARK = "UNFINISHED.txt"  # file in a folder that is not completely written
 UNFINISHED = (
     "is unfinished: a run is still writing it, or was interrupted and can go on with dmmc fit --resume "
     "(dmmc.fit(..., resume=True))."
 )
-LONGEST_ID = 200
-"""Characters of a row's id that the report keeps; labels.csv has all of them."""
+LONGEST_ID = 200  # characters of a row's id that the report keeps; labels.csv has all of them
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,7 @@ class Result:
     labels: Array
     scores: Array | None
     row_ids: Array | None
-    model: tuple[dict[str, Any], dict[str, Array]]
-    """Content and arrays of the model, as `array_folder.write` takes them."""
+    model: tuple[dict[str, Any], dict[str, Array]]  # content and arrays, as `array_folder.write` takes them
     run: dict[str, Any]
     summary: Summary
     feature_names: Sequence[str] | None
@@ -68,9 +65,6 @@ def check_image_shape(shape: tuple[int, ...] | None, n_features: int) -> None:
     if shape is not None and math.prod(shape) != n_features:
         size = "x".join(map(str, shape))
         raise InputError(f"image shape {size} holds {math.prod(shape)} numbers, but a row has {n_features} features.")
-
-
-# ---------------------------------------------------------------------------------------------------- writing
 
 
 def write_result(folder: Path, result: Result) -> None:
@@ -170,9 +164,6 @@ def _name_axes(run: dict[str, Any], n_clusters: int) -> tuple[tuple[str, str], s
     return axes, report.Page.map_along
 
 
-# ---------------------------------------------------------------------------------------------------- reading
-
-
 def read_run(folder: Path) -> dict[str, Any]:
     """`run.json` of a result folder."""
     try:
@@ -217,9 +208,6 @@ def _read_summary(folder: Path) -> tuple[dict[str, Any], Summary]:
     if not whole:
         raise InputError(f"{folder} holds arrays that do not fit together.")
     return content, found
-
-
-# ------------------------------------------------------------------------------------------------ for run.json
 
 
 def describe_environment() -> dict[str, Any]:

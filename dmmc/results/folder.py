@@ -16,10 +16,9 @@ from dmmc.plain_json import plain
 from dmmc.results import atomic_files, contents
 from dmmc.results.contents import MARK, Result, is_unfinished
 
+# What a finished run leaves beside its history, and all that dmmc writes to an OUT: one with other files is kept.
 RESULTS = {"labels.zarr", "scores.zarr", "labels.csv", "model", "summary", "run.json", "report.html"}
-"""What a finished run leaves beside its history."""
 OWN = {*RESULTS, "history.jsonl", "checkpoint", MARK}
-"""What dmmc writes to an OUT. One that holds anything else is not overwritten."""
 EXISTS = "exists; choose another folder, or add --overwrite (overwrite=True) to replace it."
 LEFT = (
     "was left unfinished by a run that was killed or interrupted; add --resume (resume=True) to go on with it or "
@@ -32,14 +31,9 @@ class Out:
 
     A new folder is written where it will stand, so that `history.jsonl` can be followed; it says that it is unfinished.
     With `overwrite`, the new result is written beside the earlier one (as `.OUT.partial`) and takes its place in one
-    step at the end. If the run fails, the folder goes away, unless it has a checkpoint: then it stays, and the
-    exception gets a note that says how to go on.
-
-    Parameters
-    ----------
-    path : the folder
-    overwrite : replace an earlier result, or what a killed run has left
-    resume : go on in the folder that an earlier run left unfinished, if it has a checkpoint, or begin
+    step at the end; what a killed run has left is replaced too. With `resume`, the run goes on in the folder that an
+    earlier one left unfinished, if it has a checkpoint. If the run fails, the folder goes away, unless it has a
+    checkpoint: then it stays, and the exception gets a note that says how to go on.
     """
 
     def __init__(self, path: str | Path, *, overwrite: bool = False, resume: bool = False) -> None:
@@ -72,7 +66,8 @@ class Out:
                 atomic_files.remove_folder(self._partial)
                 if is_unfinished(self.path):
                     atomic_files.remove_folder(self.path)
-                self._make_stage()
+                with atomic_files.write_folder(self._stage, replace=False) as aside:
+                    (aside / MARK).write_bytes(_describe_run())  # never taken for something else
             self._finished = False
             self._going_on = not self.resumed
             undo.callback(self._discard)
@@ -88,8 +83,6 @@ class Out:
         self._undo.close()
         if error is not None and not self._finished:
             self._add_note(error)
-
-    # ---------------------------------------------------------------------------------------------- at the beginning
 
     def _refuse(self) -> None:
         """Raise an InputError where the folder may not be written or resumed."""
@@ -118,11 +111,11 @@ class Out:
         A result with a checkpoint in it is a new one; the one that it replaces has none.
         """
         free = not os.path.lexists(self.path) or (_is_result(self.path) and not self._list_others())
-        if self._resume and free and _is_result(self._partial) and _has_checkpoint(self._partial):
+        if self._resume and free and _is_result(self._partial) and (self._partial / "checkpoint").is_dir():
             atomic_files.swap(self._partial, self.path)
-        if not is_unfinished(self._partial) and not _has_checkpoint(self._partial):
+        if not is_unfinished(self._partial) and not (self._partial / "checkpoint").is_dir():
             atomic_files.remove_folder(self._partial)  # the one that was replaced, or what is left of it
-        if _is_result(self.path) and _has_checkpoint(self.path):
+        if _is_result(self.path) and (self.path / "checkpoint").is_dir():
             shutil.rmtree(self.path / "checkpoint")
 
     def _choose_stage(self) -> tuple[Path, bool]:
@@ -133,13 +126,6 @@ class Out:
                 if os.path.lexists(stage / "checkpoint"):
                     return stage, True
         return self._partial if os.path.lexists(self.path) and not is_unfinished(self.path) else self.path, False
-
-    def _make_stage(self) -> None:
-        """Make the folder with its mark in it, in one step: it is never taken for something else."""
-        with atomic_files.write_folder(self._stage, replace=False) as aside:
-            (aside / MARK).write_bytes(_describe_run())
-
-    # ------------------------------------------------------------------------------------------------- while it runs
 
     def log(self, line: dict[str, Any]) -> None:
         """Append a line to `history.jsonl` and flush it."""
@@ -156,8 +142,6 @@ class Out:
 
     def _open_history(self) -> IO[str]:
         return open(self._stage / "history.jsonl", "a", encoding="utf-8")
-
-    # -------------------------------------------------------------------------------------------------- at the end
 
     def finish(self, found: Result) -> None:
         """Write the result, remove the mark and, with `overwrite`, replace the earlier result."""
@@ -204,11 +188,6 @@ class Out:
 def _is_result(folder: Path) -> bool:
     """Whether a folder is a finished result."""
     return (folder / "run.json").is_file() and not is_unfinished(folder)
-
-
-def _has_checkpoint(folder: Path) -> bool:
-    """Whether there is a checkpoint in a folder, or what is left of one."""
-    return (folder / "checkpoint").is_dir()
 
 
 def _describe_run() -> bytes:

@@ -21,33 +21,22 @@ CHUNK_ROWS = 2**16
 WANTED = "a zarr array, .npy, .npz:KEY or .csv of labels"
 
 
-# ---------------------------------------------------------------------------------------------------- reading
-
-
 def read_labels(path: str) -> Array:
-    """Read one label a row.
+    """Read one label a row from a file or folder.
 
-    Parameters
-    ----------
-    path : file or folder; `FILE.npz:KEY` names one array of an .npz, and the OUT of a fit is its `labels.zarr`.
-        A .csv has one column of labels, or two (row id, label); its first line is a header if it holds a word found
-        in no other line.
+    `FILE.npz:KEY` names one array of an .npz, and the OUT of a fit is its `labels.zarr`. A .csv has one column of
+    labels, or two (row id, label); its first line is a header if it holds a word found in no other line.
     """
     name, _, key = path.rpartition(":")
-    if name.endswith(".npz"):
-        path = name
-    else:
-        key = ""
+    path, key = (name, key) if name.endswith(".npz") else (path, "")
     file = Path(path)
     if not file.exists():
         raise InputError(f"{path} does not exist; {WANTED} is wanted.")
     with _name_file(path):
         if file.is_dir():
             return _read_zarr(file)
-        if file.suffix == ".npy":
-            return _check_array(np.load(file, allow_pickle=False), path)
-        if file.suffix == ".npz":
-            return _read_npz(file, key)
+        if file.suffix in (".npy", ".npz"):
+            return _read_numpy(file, key)
         if file.suffix == ".csv":
             return np.array([row[-1] for row in _read_csv(file)])
     raise InputError(f"{path} is something else; {WANTED} is wanted.")
@@ -82,29 +71,27 @@ def _read_zarr(path: Path) -> Array:
     found = zarr.open(str(path), mode="r")
     if not isinstance(found, zarr.Array):
         raise InputError(f"{path} is a zarr group; the path of an array of labels is wanted.")
-    lost = describe_missing_chunks(found, str(path))
-    if lost is not None:
+    if (lost := describe_missing_chunks(found, str(path))) is not None:
         raise InputError(lost)
     return np.asarray(found[...])
 
 
-def _read_npz(path: Path, key: str) -> Array:
+def _read_numpy(path: Path, key: str) -> Array:
     opened: Any = np.load(path, allow_pickle=False)
-    if isinstance(opened, np.ndarray):
+    single = isinstance(opened, np.ndarray)
+    if single and path.suffix == ".npz":
         raise InputError(f"{path} is a single array, not an archive of arrays; call it .npy.")
+    if not single and path.suffix == ".npy":
+        raise InputError(f"{path} is not a single array of labels.")
+    if single:
+        return np.asarray(opened)
     with opened as archive:
         keys = list(archive)
         if not key and len(keys) == 1:
             key = keys[0]
         if key not in keys:
             raise InputError(f"{path} holds {', '.join(keys) or 'nothing'}; say which as {path.name}:KEY.")
-        return _check_array(archive[key], f"{path}:{key}")
-
-
-def _check_array(found: Any, name: str) -> Array:
-    if not isinstance(found, np.ndarray):
-        raise InputError(f"{name} is not a single array of labels.")
-    return found
+        return np.asarray(archive[key])
 
 
 def _read_csv(path: Path) -> list[list[str]]:
@@ -142,9 +129,6 @@ def _is_number(word: str) -> bool:
     return True
 
 
-# ---------------------------------------------------------------------------------------------------- writing
-
-
 def write_arrays(wanted: Mapping[Path, Array]) -> None:
     """Write each array as a zarr store of its own; they appear when all of them are whole, or none does."""
     with create_arrays({path: (values.shape, values.dtype.type) for path, values in wanted.items()}) as asides:
@@ -164,16 +148,8 @@ def open_to_write(path: str) -> Any:
 def create_arrays(wanted: Mapping[Path, tuple[tuple[int, ...], type]]) -> Iterator[dict[Path, Path]]:
     """Create zarr arrays aside, for whoever can to write; they appear when the block ends, or none does if it fails.
 
-    They have checksums, and no chunk is left out: what is lost or damaged later is noticed.
-
-    Parameters
-    ----------
-    wanted : shape and type of the array at each path
-
-    Yields
-    ------
-    dict
-        Where the array of each path is until then.
+    They have checksums, and no chunk is left out: what is lost or damaged later is noticed. `wanted` has the shape and
+    type of the array at each path; the block is given where each array is until then.
     """
     with ExitStack() as stack:
         asides = {path: stack.enter_context(write_folder(path, replace=False)) for path in wanted}

@@ -42,10 +42,8 @@ def score(labels: Any, truth: Any) -> dict[str, float]:
         raise InputError(f"labels hold {n} rows and truth {n_truth}: the same rows are wanted, in the same order.")
     if n == 0:
         raise InputError("There is nothing to score: labels and truth hold 0 rows, at least 1 is wanted.")
-    (n_labels, clusters), (n_classes, classes) = (
-        _number_values(columns[0], "labels"),
-        _number_values(columns[1], "truth"),
-    )
+    n_labels, clusters = _number_values(columns[0], "labels")
+    n_classes, classes = _number_values(columns[1], "truth")
     if n_labels * n_classes > _MAX_CELLS:
         raise InputError(
             f"labels hold {n_labels} different values and truth {n_classes}: clusters and classes are "

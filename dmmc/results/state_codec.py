@@ -5,6 +5,7 @@ one key that says what it is: the 16 hexadecimal digits of a float, a scalar of 
 array, whose numbers are in the bytes.
 """
 
+import math
 import re
 import struct
 from collections.abc import Iterable, Mapping
@@ -17,11 +18,12 @@ from numpy.typing import NDArray
 from dmmc.array_types import Array
 from dmmc.errors import InputError
 
-_DTYPE = re.compile(r"[<>|][biufc][0-9]{1,2}")
-"""Dtypes of numbers; those that numpy would need pickle for do not match."""
-
-
-# --------------------------------------------------------------------------------------------------- encoding
+_DTYPE = re.compile(r"[<>|][biufc][0-9]{1,2}")  # of numbers; those that numpy would need pickle for do not match
+_NUMBERS: dict[Any, Any] = {  # what a number of each type may be
+    float: float | int | np.floating | np.integer,
+    int: int | np.integer,
+    bool: bool | np.bool_,
+}
 
 
 def encode(value: Any) -> tuple[Any, NDArray[np.uint8]]:
@@ -77,9 +79,6 @@ def _check_dtype(dtype: str) -> str:
     return dtype
 
 
-# --------------------------------------------------------------------------------------------------- decoding
-
-
 def decode(tree: Any, data: Array, types: Iterable[type[Any]], name: str) -> Any:
     """The value again, with named tuples only of these types; `name` is for messages.
 
@@ -111,7 +110,7 @@ class _Reader:
             return struct.unpack(">d", bytes.fromhex(said))[0]
         if kind == "scalar":
             dtype, text = said
-            return _take_only(np.frombuffer(bytes.fromhex(text), _check_dtype(dtype)))
+            return np.frombuffer(bytes.fromhex(text), _check_dtype(dtype)).reshape(())[()]  # one number, no more
         if kind == "dict":
             return self._decode_members(said)
         if kind == "array":
@@ -136,23 +135,12 @@ class _Reader:
         key = (dtype, tuple(shape), order, start)
         if key not in self._known:
             kind = np.dtype(_check_dtype(dtype))
-            count = 1
-            for side in shape:
-                count *= side
+            count = math.prod(shape)
             if start + count * kind.itemsize > len(self._data):
                 raise ValueError("an array that is longer than the bytes")
             flat: Array = np.frombuffer(self._data, kind, count, start) if count else np.empty(0, kind)
             self._known[key] = flat.reshape(shape, order=order).copy(order="K")  # type: ignore[call-overload]
         return self._known[key]
-
-
-def _take_only(values: Array) -> Any:
-    if len(values) != 1:
-        raise ValueError("scalar")
-    return values[0]
-
-
-# ----------------------------------------------------------------------------------------------- what fits a type
 
 
 def fits(value: Any, hint: Any) -> bool:
@@ -164,23 +152,17 @@ def fits(value: Any, hint: Any) -> bool:
         return True
     if kind in (None, NoneType):
         return value is None
-    if kind is float:
-        return isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
-    if kind is int:
-        return isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if kind is bool:
-        return isinstance(value, bool | np.bool_)
+    if kind in _NUMBERS:
+        return isinstance(value, _NUMBERS[kind]) and (kind is bool or not isinstance(value, bool))
     if not isinstance(value, kind):
         return False
     if kind is tuple:
-        return _fit_members(value, get_args(hint))
-    if hasattr(kind, "_fields"):
-        hints = get_type_hints(kind)
-        return all(fits(item, hints[name]) for name, item in zip(kind._fields, value, strict=True))
-    return True
-
-
-def _fit_members(value: tuple[Any, ...], hints: tuple[Any, ...]) -> bool:
-    if len(hints) == 2 and hints[1] is Ellipsis:
-        return all(fits(item, hints[0]) for item in value)
-    return len(value) == len(hints) and all(fits(item, hint) for item, hint in zip(value, hints, strict=True))
+        hints = get_args(hint)
+        if len(hints) == 2 and hints[1] is Ellipsis:
+            hints = (hints[0],) * len(value)
+    elif hasattr(kind, "_fields"):
+        named = get_type_hints(kind)
+        hints = tuple(named[name] for name in kind._fields)
+    else:
+        return True
+    return len(value) == len(hints) and all(map(fits, value, hints))
