@@ -97,11 +97,7 @@ class NpyFile(StackedReader):
 
     _array: NpyStream
 
-    def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
-        super().__init__(path, key, scratch)
-        self._open_array()
-
-    def _open_array(self) -> None:
+    def _open(self) -> None:
         file = self.files.enter_context(self.path.open("rb"))
         self._take_array(NpyStream(file, os.fstat(file.fileno()).st_size, self.name))
 
@@ -133,7 +129,7 @@ class NpzFile(NpyFile):
 
     takes_key = True
 
-    def _open_array(self) -> None:
+    def _open(self) -> None:
         with name_damage(self.name, *ZIP_DAMAGE):
             self._archive = self.files.enter_context(zipfile.ZipFile(self.path))
         keys = [member.removesuffix(".npy") for member in self._archive.namelist() if member.endswith(".npy")]
@@ -245,8 +241,7 @@ class IdxFile(StackedReader):
 
     KINDS = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}  # noqa: RUF012
 
-    def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
-        super().__init__(path, key, scratch)
+    def _open(self) -> None:
         self._bytes = self.open_bytes()
         magic = self._bytes.read_exactly(4, "its header")
         if magic[:2] != b"\0\0" or magic[2] not in self.KINDS:

@@ -47,9 +47,8 @@ class Layout(NamedTuple):
 class Csv(Reader):
     """A csv file, parsed in blocks of lines on a few threads, each block to the smallest dtype that holds it."""
 
-    def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
-        super().__init__(path, key, scratch)
-        self._layout = layout = find_layout(path)
+    def _open(self) -> None:
+        self._layout = layout = find_layout(self.path)
         self.has_ids = layout.has_ids
         self.n_features = layout.n_numbers
         if layout.header is not None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,7 @@ class H5ad(Reader):
     takes_key = True
     n_rows: int
 
-    def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
-        super().__init__(path, key, scratch)
+    def _open(self) -> None:
         try:
             import h5py
         except ImportError as error:
@@ -31,8 +29,8 @@ class H5ad(Reader):
             raise InputError(text) from error
         self._dataset, self._group = h5py.Dataset, h5py.Group
         with name_damage(self.name, *DAMAGE):
-            self._file = self.files.enter_context(h5py.File(path, "r"))
-            self._matrix = self._find(key or "X")
+            self._file = self.files.enter_context(h5py.File(self.path, "r"))
+            self._matrix = self._find(self.key or "X")
             self._take_shape()
             self._ids, names = self._find_index("obs", self.n_rows), self._find_index("var", self.n_features)
             self.has_ids = self._ids is not None

@@ -5,7 +5,6 @@ The matrix is in memory while it is converted, unlike those of other files: its 
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from dmmc.convert.arrays import csr_bands
@@ -27,8 +26,7 @@ HEAD = re.compile(rb"(?:%[^\n]*\n|[ \t\r]*\n)*+[^\n]*\n")  # comments and empty 
 class MatrixMarket(Reader):
     """A Matrix Market file; repeated entries of a sparse one are added up, as scipy does."""
 
-    def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
-        super().__init__(path, key, scratch)
+    def _open(self) -> None:
         from scipy.io import mminfo
 
         try:

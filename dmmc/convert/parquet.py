@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,11 @@ class Parquet(Reader):
 
     feature_names: list[str]
 
-    def __init__(self, path: Path, key: str | None, scratch: Path) -> None:
-        super().__init__(path, key, scratch)
+    def _open(self) -> None:
         with name_damage(self.name, *DAMAGE):
             # without buffering ahead, whole row groups are never in memory
             self._file = self.files.enter_context(
-                pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**18)
+                pyarrow.parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=2**18)
             )
             schema = self._file.schema_arrow
             self._ids, self.feature_names = self._sort_columns(schema)

@@ -53,6 +53,10 @@ class Reader:
             raise InputError(
                 f"key={key!r} names an array inside an npz or h5ad file, and {self.name} is neither: leave it out."
             )
+        self._open()
+
+    def _open(self) -> None:
+        """Open the file and fill the attributes; nothing where they are known before the file is opened."""
 
     def open_bytes(self) -> Bytes:
         """Open the file, gzipped or not."""

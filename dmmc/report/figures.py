@@ -26,7 +26,6 @@ FEWEST_BARS, MOST_BARS = 20, 60
 # Ten hues of middle lightness that can be told apart on white and on near-black.
 _TEN = ("#3b82d6", "#e08a1e", "#2fa36b", "#d6495b", "#8d6fd1", "#1aa6b7", "#c2569f", "#8a9a1f", "#b0713f", "#7b8794")
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
-_STILL = {"displayModeBar": False}
 _BAR_LINES = {"width": 0}
 
 
@@ -55,16 +54,13 @@ def draw_sizes(page: Page) -> Figure:
         labels = [text.format_count(size) for size in page.sizes]
         bars.update(text=labels, textposition="outside", cliponaxis=False, textangle=0)
     every = {"tickmode": "linear", "tick0": 0, "dtick": 1} if k <= 2 * LABELLED else {"nticks": 12}
-    return {
-        "data": [bars],
-        "layout": _make_layout(
-            320,
-            xaxis={"title": {"text": "cluster"}, "showgrid": False, "range": [-0.6, k - 0.4], **every},
-            yaxis={"title": {"text": "rows"}, "rangemode": "tozero", "tickformat": ",~s"},
-            bargap=0.5 if k <= 4 else 0.25 if k <= 2 * LABELLED else 0.1,
-        ),
-        "config": _STILL,
-    }
+    return _make_figure(
+        [bars],
+        height=320,
+        xaxis={"title": {"text": "cluster"}, "showgrid": False, "range": [-0.6, k - 0.4], **every},
+        yaxis={"title": {"text": "rows"}, "rangemode": "tozero", "tickformat": ",~s"},
+        bargap=0.5 if k <= 4 else 0.25 if k <= 2 * LABELLED else 0.1,
+    )
 
 
 def choose_points(page: Page) -> NDArray[np.intp]:
@@ -98,17 +94,16 @@ def draw_map(page: Page) -> Figure:
                 }
             )
     across, up = page.map_axes
-    return {
-        "data": traces,
-        "layout": _make_layout(
-            520,
-            xaxis={"title": {"text": text.escape_for_plotly(across)}, "zeroline": False},
-            yaxis={"title": {"text": text.escape_for_plotly(up)}, "zeroline": False},
-            hovermode="closest",
-            dragmode="zoom",
-        ),
-        "config": {"modeBarButtons": [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]]},
-    }
+    figure = _make_figure(
+        traces,
+        height=520,
+        xaxis={"title": {"text": text.escape_for_plotly(across)}, "zeroline": False},
+        yaxis={"title": {"text": text.escape_for_plotly(up)}, "zeroline": False},
+        hovermode="closest",
+        dragmode="zoom",
+    )
+    buttons = ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]
+    return {**figure, "config": {"modeBarButtons": [buttons]}}
 
 
 def draw_margins(page: Page) -> Figure:
@@ -142,28 +137,17 @@ def draw_margins(page: Page) -> Figure:
             }
         )
     row = min(110.0, max(20.0, 440.0 / max(k, 1)))
-    ticks = {
-        "tickmode": "array",
-        "tickvals": [k - 1 - cluster for cluster in range(k)],
-        "ticktext": [str(cluster) for cluster in range(k)],
-        "ticklabelposition": "outside top",
-    }
-    return {
-        "data": traces,
-        "layout": _make_layout(
-            round(row * k + 80),
-            xaxis={
-                "title": {"text": "margin"},
-                "zeroline": False,
-                "range": [low, high],
-                "side": "bottom" if k <= LABELLED else "top",  # above what has to be scrolled
-            },
-            yaxis={"title": {"text": "cluster"}, "range": [-0.06, k], "zeroline": False, "ticks": "", **ticks},
-            barmode="overlay",
-            hovermode="closest",
-        ),
-        "config": _STILL,
-    }
+    names = {"tickvals": list(range(k - 1, -1, -1)), "ticktext": [str(cluster) for cluster in range(k)]}
+    ticks = {"tickmode": "array", **names, "ticklabelposition": "outside top"}
+    side = "bottom" if k <= LABELLED else "top"  # above what has to be scrolled
+    return _make_figure(
+        traces,
+        height=round(row * k + 80),
+        xaxis={"title": {"text": "margin"}, "zeroline": False, "range": [low, high], "side": side},
+        yaxis={"title": {"text": "cluster"}, "range": [-0.06, k], "zeroline": False, "ticks": "", **ticks},
+        barmode="overlay",
+        hovermode="closest",
+    )
 
 
 def draw_objective(page: Page) -> Figure:
@@ -213,18 +197,15 @@ def _draw_curves(page: Page, names: dict[str, str], axis: dict[str, Any]) -> Fig
                 }
             )
     whole = {"tickmode": "linear", "tick0": at[0], "dtick": 1} if 0 < n <= 8 else {}
-    return {
-        "data": curves,
-        "layout": _make_layout(
-            300,
-            xaxis={"title": {"text": "pass"}, "zeroline": False, "showgrid": False, "tickformat": ",d", **whole},
-            yaxis={"title": {"text": next(iter(names))}, "zeroline": False, **axis},
-            hovermode="x",
-            showlegend=len(curves) > 1,
-            legend={"x": 1, "xanchor": "right", "y": 1, "bgcolor": "rgba(0,0,0,0)"},
-        ),
-        "config": _STILL,
-    }
+    return _make_figure(
+        curves,
+        height=300,
+        xaxis={"title": {"text": "pass"}, "zeroline": False, "showgrid": False, "tickformat": ",d", **whole},
+        yaxis={"title": {"text": next(iter(names))}, "zeroline": False, **axis},
+        hovermode="x",
+        showlegend=len(curves) > 1,
+        legend={"x": 1, "xanchor": "right", "y": 1, "bgcolor": "rgba(0,0,0,0)"},
+    )
 
 
 def _join_bins(page: Page) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -245,11 +226,11 @@ def _list_others(line: dict[str, Any]) -> str:
     return "".join(f"<br>{what} {value:g}" for what, value in found if value is not None)
 
 
-def _make_layout(height: int, **more: Any) -> dict[str, Any]:
+def _make_figure(traces: list[dict[str, Any]], **more: Any) -> Figure:
+    """The traces in the layout that all plots share, and what is different in this one; without buttons."""
     for axis in ("xaxis", "yaxis"):
         more[axis] = {"automargin": True, "fixedrange": "dragmode" not in more, **more[axis]}
-    return {
-        "height": height,
+    layout = {
         "autosize": True,
         "margin": {"l": 48, "r": 12, "t": 18, "b": 44},
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -261,6 +242,7 @@ def _make_layout(height: int, **more: Any) -> dict[str, Any]:
         "dragmode": False,
         **more,
     }
+    return {"data": traces, "layout": layout, "config": {"displayModeBar": False}}
 
 
 def _list_numbers(values: NDArray[Any]) -> list[float | None]:

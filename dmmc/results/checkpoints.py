@@ -60,13 +60,12 @@ class Checkpoints:
         self._facts: dict[str, Any] = {}
         self._last: tuple[Any, Sequence[Line], int] | None = None
         self._saved = -1
+        # key, last state and history of a search that the next step of the fit's own starts from
         self._start: tuple[str, Any, list[Line]] | None = None
-        """Key, last state and history of a search that the next step of the fit's own starts from."""
         self._start_found: tuple[Any, NDArray[Any]] | None = None
         self._next = 0.0
         self._found: dict[str, Any] = {}
-        self._phases: dict[str, NDArray[Any]] = {}
-        """What was made before the search, by the name of the phase and of the array."""
+        self._phases: dict[str, NDArray[Any]] = {}  # made before the search, by the name of the phase and of the array
         self._written: set[str] = set()
         if out.resumed:
             self._found, arrays = array_folder.read(out.checkpoint, KIND)
@@ -222,7 +221,7 @@ class Checkpoints:
 
 
 class _StartKeeper:
-    """Keeps a search that the fit's own starts from, in the same checkpoint, until the fit's own goes on."""
+    """A keeper of a search that the fit's own starts from: in the same checkpoint, until the fit's own goes on."""
 
     def __init__(self, checkpoints: Checkpoints, key: str) -> None:
         self._checkpoints = checkpoints
@@ -231,7 +230,6 @@ class _StartKeeper:
     def find_state(
         self, fingerprint: str, types: Sequence[type[Any]], find_misfit: Callable[[Any], str]
     ) -> tuple[Any, list[Line]] | None:
-        """State and history of this search, if the checkpoint has them."""
         owner = self._checkpoints
         found, owner._start_found = owner._start_found, None
         if found is None or not isinstance(found[0], dict) or found[0].get("key") != self._key:
@@ -239,13 +237,11 @@ class _StartKeeper:
         return owner._decode(found[0].get("search"), found[1], types, find_misfit)
 
     def keep(self, state: Any, history: Sequence[Line]) -> None:
-        """Remember a state; save it, unless one was saved less than `EVERY` seconds ago."""
         self._checkpoints._start = self._key, state, list(history)
         if time.perf_counter() >= self._checkpoints._next:
             self.save()
 
     def save(self) -> None:
-        """Save the last state, now."""
         self._checkpoints.save()
 
 

@@ -118,17 +118,10 @@ def write_report(folder: Path, image_shape: tuple[int, ...] | None = None) -> Pa
     names, ids = content["names"], content["ids"]
     if names is None and len(columns) < n_features:
         names = [f"feature {column}" for column in columns]
-    examples = [
-        report.Example(
-            cluster=int(cluster),
-            kind="borderline" if kind else "typical",
-            row=int(row),
-            name=None if ids is None else ids[i],
-            margin=float(margin),
-            values=summary.values[i],
-        )
-        for i, (cluster, kind, row, margin) in enumerate(summary.examples)
-    ]
+    examples = []
+    for i, (cluster, border, row, margin) in enumerate(summary.examples):
+        kind, name = "borderline" if border else "typical", None if ids is None else ids[i]
+        examples.append(report.Example(int(cluster), kind, int(row), name, float(margin), summary.values[i]))
     axes, along = _name_axes(run, len(summary.sizes))
     page = report.Page(
         title=str(run["data"].get("name")),

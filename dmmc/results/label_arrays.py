@@ -77,21 +77,20 @@ def _read_zarr(path: Path) -> Array:
 
 
 def _read_numpy(path: Path, key: str) -> Array:
-    opened: Any = np.load(path, allow_pickle=False)
-    single = isinstance(opened, np.ndarray)
-    if single and path.suffix == ".npz":
-        raise InputError(f"{path} is a single array, not an archive of arrays; call it .npy.")
-    if not single and path.suffix == ".npy":
+    found: Any = np.load(path, allow_pickle=False)
+    if path.suffix == ".npz":
+        if isinstance(found, np.ndarray):
+            raise InputError(f"{path} is a single array, not an archive of arrays; call it .npy.")
+        with found as archive:
+            keys = list(archive)
+            if not key and len(keys) == 1:
+                key = keys[0]
+            if key not in keys:
+                raise InputError(f"{path} holds {', '.join(keys) or 'nothing'}; say which as {path.name}:KEY.")
+            found = archive[key]
+    if not isinstance(found, np.ndarray):
         raise InputError(f"{path} is not a single array of labels.")
-    if single:
-        return np.asarray(opened)
-    with opened as archive:
-        keys = list(archive)
-        if not key and len(keys) == 1:
-            key = keys[0]
-        if key not in keys:
-            raise InputError(f"{path} holds {', '.join(keys) or 'nothing'}; say which as {path.name}:KEY.")
-        return np.asarray(archive[key])
+    return found
 
 
 def _read_csv(path: Path) -> list[list[str]]:
