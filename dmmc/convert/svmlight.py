@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from io import BytesIO
 from typing import Any
 
@@ -46,11 +47,8 @@ def parse_block(block: Lines, name: str) -> tuple[NDArray[Any], ...]:
     from sklearn.datasets import load_svmlight_file
 
     if b"_" not in block.text:  # 1_000 is a number to Python only
-        try:
+        with suppress(ValueError, OverflowError):  # columns that are not sorted, or a line that is wrong
             matrix, labels = load_svmlight_file(BytesIO(block.text), zero_based=True)
-        except (ValueError, OverflowError):  # columns that are not sorted, or a line that is wrong
-            pass
-        else:
             return labels, matrix.indptr, matrix.indices, matrix.data
     return _parse_lines(block, name)
 

@@ -8,9 +8,7 @@ import numpy as np
 from dmmc.report import examples, figures, text
 from dmmc.report.content import Page
 
-MOST_ENTRIES = 400
-"""Lines of one table of parameters."""
-MOST_WARNINGS = 100
+MOST_ENTRIES = 400  # lines of one table of parameters
 
 
 class Table(NamedTuple):
@@ -30,27 +28,20 @@ def describe(page: Page) -> dict[str, Any]:
         for value in (data.get("n_rows"), data.get("n_features"))
     )
     return {
-        "title": page.title,
+        "page": page,
         "k": k,
         "colours": figures.choose_colours(k),
-        "sizes": page.sizes,
         "medians": _find_medians(page),
         "n_labelled": sum(page.sizes),
         "n_rows": sum(page.sizes) if n_rows is None else n_rows,
         "n_features": n_features,
-        "n_passes": len(page.history),
         "seconds": _find_seconds(page),
         "method": _find_method(run),
         "n_drawn": len(figures.choose_points(page)),
-        "n_sampled": len(page.map_rows),
-        "map_along": page.map_along,
-        "last": page.history[-1] if page.history else None,
         "examples": examples.choose(page),
         "warnings": _list_warnings(run),
-        "most_warnings": MOST_WARNINGS,
         "parameters": _list_parameters(run),
         "versions": _make_tables([("Versions", run.get("versions"))]),
-        "command": page.command,
     }
 
 
