@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster
 from numpy.typing import NDArray
 
 import dmmc
-from dmmc.engine.local_workers import NO_PROFILER
+from dmmc.engine.connect import NO_PROFILER
 
 Array = NDArray[Any]
 Part = Callable[[int, int], Array]

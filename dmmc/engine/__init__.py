@@ -1,18 +1,16 @@
 """Engines: run a pass over all blocks and add up what it returns, always in the same order.
 
-- `interface`: what estimators know of an engine
 - `tree_sum`: the order of addition, a fixed tree over the blocks, so that where a block runs cannot change a bit
-- `local`: `Local`, the threads of this process
-- `distributed`: `Distributed`, the workers of a Dask cluster; `tasks`: the part of a pass that one worker gets
+- `local`: `Engine`, what estimators know of an engine; `Local`, the threads of this process
+- `distributed`: `Distributed`, the workers of a Dask cluster
 - `placement`: which worker keeps which blocks; `worker_watch`: which workers are there and which stand still
-- `messages`: what travels to a worker and back
+- `messages`: the part of a pass that one worker gets: what travels to it and back
 - `worker`, `block_cache`: what a worker does with a message, and the blocks that it keeps
-- `dask_client`, `connect`, `local_workers`: a client with a limit on every wait (`wait_limits`), how it reaches its
-  scheduler, and worker processes of our own; only these three import `distributed`
+- `dask_client`, `connect`: a client with a limit on every wait; how it reaches its scheduler, or starts worker
+  processes of our own; only these two import `distributed`
 """
 
-from dmmc.engine.interface import Engine
-from dmmc.engine.local import Local
+from dmmc.engine.local import Engine, Local
 from dmmc.engine.tree_sum import add
 
 __all__ = ["Engine", "Local", "add"]

@@ -4,6 +4,8 @@
 here each of these ends in `ClusterLost` with a sentence that says what to do.
 """
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +19,6 @@ import distributed
 from distributed import Client, Future
 from distributed.versions import get_versions
 
-from dmmc.engine.wait_limits import Limits
 from dmmc.errors import ClusterLost, InputError
 
 PACKAGES = ("dmmc", "numpy", "scipy", "numba", "zarr", "distributed")
@@ -26,6 +27,33 @@ NO_ANSWER = (TimeoutError, OSError, asyncio.CancelledError, distributed.Cancelle
 """What a question raises whose answer was lost on the way."""
 LARGE_TASK = 2**30
 """Bytes of a task below which Dask need not warn: parameters and rows travel inside tasks on purpose."""
+WAITS = {"connect": "30s", "workers": "60s", "stuck": "60s", "task": "1h"}
+"""Defaults of `Limits`."""
+
+
+class Limits(NamedTuple):
+    """Seconds to wait: settings of Dask, such as `dmmc.wait.workers` or `DASK_DMMC__WAIT__WORKERS=5m`."""
+
+    connect: float
+    """For a scheduler, or its file."""
+    workers: float
+    """For a first worker, at the start and after all are lost."""
+    stuck: float
+    """For a sign of life of a worker, or an answer of the scheduler."""
+    task: float
+    """For one task."""
+
+    @classmethod
+    def from_config(cls) -> Limits:
+        """Read the limits from Dask's settings."""
+        seconds = {}
+        for name, default in WAITS.items():
+            given = dask.config.get(f"dmmc.wait.{name}", default)
+            try:
+                seconds[name] = float(dask.utils.parse_timedelta(given, default="s"))
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise InputError(f"dmmc.wait.{name} is {given!r}; a time such as '90s' or '5m' is wanted.") from error
+        return cls(**seconds)
 
 
 class Worker(NamedTuple):
@@ -134,24 +162,16 @@ class Cluster:
         new = set(addresses) - self._compared
         if new:
             ours = get_versions(packages=PACKAGES)
-            for address, theirs in self._ask_versions(sorted(new)).items():
+            asked = {"msg": {"op": "versions", "packages": list(PACKAGES)}, "workers": sorted(new)}
+            answers: dict[str, Any] = {}
+            with suppress(*NO_ANSWER):  # one of them stands still, and all are asked again later
+                broadcast = self._client.scheduler.broadcast
+                answers = self._client.sync(broadcast, **asked, on_error="return", callback_timeout=self._short)
+            for address, theirs in answers.items():
                 if isinstance(theirs, Mapping):
                     _compare_versions(ours, theirs, address)
                     self._compared.add(address)
         return new - self._compared
-
-    def _ask_versions(self, addresses: list[str]) -> Mapping[str, Any]:
-        message = {"op": "versions", "packages": list(PACKAGES)}
-        with suppress(*NO_ANSWER):  # one of them stands still, and all are asked again later
-            found: Mapping[str, Any] = self._client.sync(
-                self._client.scheduler.broadcast,
-                msg=message,
-                workers=addresses,
-                on_error="return",
-                callback_timeout=self._short,
-            )
-            return found
-        return {}
 
     def run_everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Call a function on every worker that answers soon; whether it succeeds does not matter."""
@@ -191,7 +211,10 @@ class Cluster:
                     outcomes = self.collect_outcomes(futures)
                     for outcome, future in zip(outcomes, futures, strict=True):
                         if outcome is not None and outcome.error:
-                            raise self._computing_error(future, outcome)
+                            cause = self._find_error(future)
+                            if isinstance(cause, InputError):
+                                raise cause
+                            raise InputError(f"a dask array could not be computed: {outcome.error}") from cause
                     values = [outcome.value for outcome in outcomes if outcome is not None]
                     if len(values) == len(futures):
                         return values
@@ -206,14 +229,6 @@ class Cluster:
                     )
         finally:
             self.release(futures)
-
-    def _computing_error(self, future: Future, outcome: Outcome) -> InputError:
-        cause = self._find_error(future)
-        if isinstance(cause, InputError):
-            return cause
-        error = InputError(f"a dask array could not be computed: {outcome.error}")
-        error.__cause__ = cause
-        return error
 
     def wait(self, futures: Iterable[Future], seconds: float) -> None:
         """Wait until all are done, but no longer than this."""

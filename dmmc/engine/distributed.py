@@ -11,6 +11,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -23,10 +24,9 @@ from dmmc.data.dataset import Dataset, Rows, Stored, find_blocks, join_rows, pic
 from dmmc.data.readers.numbers import name_rows
 from dmmc.engine import block_cache, worker_watch
 from dmmc.engine.dask_client import Cluster, Outcome
-from dmmc.engine.interface import Params, Stats
-from dmmc.engine.messages import Message, Reply, SentBlock, Sink, Span
+from dmmc.engine.local import Params, Stats
+from dmmc.engine.messages import Message, Reply, SentBlock, Sink, Span, Task, split_by_size
 from dmmc.engine.placement import Placement, check_memory, find_budget
-from dmmc.engine.tasks import Pass, Task, split_by_size
 from dmmc.engine.tree_sum import TreeSum
 from dmmc.engine.worker import run_message
 from dmmc.engine.worker_watch import WorkerWatch
@@ -40,7 +40,7 @@ ROWS = 0
 """In `Placement.sent`: the rows. Versions of the columns are numbered from 1."""
 
 
-class Distributed:
+class Distributed(AbstractContextManager["Distributed"]):
     """An engine on a cluster.
 
     dataset : rows in this process's memory are sent to the workers; those in a store are read by them
@@ -88,9 +88,6 @@ class Distributed:
     def close(self) -> None:
         """Let the workers forget the rows."""
         self._cluster.run_everywhere(block_cache.clear, self._session)
-
-    def __enter__(self) -> Distributed:
-        return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
@@ -142,7 +139,10 @@ class Distributed:
         2. good replies are handed on; what a worker lacks is sent; what failed or was lost is run again
         3. while nothing ends, the workers are watched: tasks of stuck or lost ones go to others
         """
-        this = Pass(f"{work.__name__}-{self._session}", work, params, summed, sink, every)
+        n_blocks, reader = len(self._spans), self._reader
+        whole = Message(
+            self._session, self._version, n_blocks, work, params, summed, sink, every, reader, self._has_columns
+        )
         if self._watch.is_due:
             self._update_placement()
         waiting = deque(self._make_tasks(spans, every))  # 1
@@ -150,7 +150,7 @@ class Distributed:
         try:
             while waiting or running:
                 while waiting and self._may_start(waiting[0], running):
-                    running.append(self._start(waiting.popleft(), this))
+                    running.append(self._start(waiting.popleft(), whole))
                 self._cluster.wait([task.future for task in running], worker_watch.INTERVAL)
                 ended = [task for task in running if task.future.done()]
                 if not ended:
@@ -196,25 +196,16 @@ class Distributed:
             return False
         return not task.sends or len(running) < 2 * len(self._watch.workers)
 
-    def _start(self, task: Task, this: Pass) -> Task:
+    def _start(self, task: Task, whole: Message) -> Task:
+        """Start a task; `whole` is the message of its pass, without blocks."""
         self._n_tasks += 1
         worker = self._watch.workers.get(task.worker)
-        message = Message(
-            session=self._session,
-            version=self._version,
-            n_blocks=len(self._spans),
+        message = whole._replace(
             spans=task.spans,
-            work=this.work,
-            params=this.params,
-            summed=this.summed,
             worker=task.worker,
             keep=self._placement.blocks_of(task.worker),
             budget=find_budget(worker, self._largest_block),
             threads=worker.threads if worker is not None else 1,
-            reader=self._reader,
-            has_columns=self._has_columns,
-            sink=this.sink,
-            every=this.every,
         )
         sent = {span.number: self._block_to_send(span, task.worker) for span in task.spans} if task.sends else {}
         task.began = time.monotonic()
@@ -222,7 +213,7 @@ class Distributed:
             run_message,
             message,
             sent,
-            name=f"{this.name}-{self._n_tasks}",
+            name=f"{whole.work.__name__}-{self._session}-{self._n_tasks}",
             worker=task.worker,
             is_graph=self._piece is not None and bool(sent),
         )

@@ -1,18 +1,47 @@
-"""Blocks on the threads of this process."""
+"""What estimators know of an engine, and the engine that runs blocks on the threads of this process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeVar
 
 from dmmc.data.blocks import Block
 from dmmc.data.dataset import Dataset, Rows
-from dmmc.engine.interface import Params, Stats
 from dmmc.engine.tree_sum import TreeSum
 from dmmc.machine import count_threads
 
+Params = TypeVar("Params")
+Stats = TypeVar("Stats")
 
-class Local:
+
+class Engine(Protocol):
+    """Runs a pass over all blocks of a matrix."""
+
+    @property
+    def dataset(self) -> Rows:
+        """The rows that it runs over."""
+        ...
+
+    def use(self, dataset: Rows) -> None:
+        """Replace weights and given labels; the rows stay."""
+        ...
+
+    def over(self, dataset: Rows) -> AbstractContextManager[Engine]:
+        """An engine of the same kind over other rows, while this one goes on."""
+        ...
+
+    def run(self, work: Callable[[Block, Params], Stats], params: Params) -> Stats:
+        """Sum of `work(block, params)` over all blocks."""
+        ...
+
+    def rows(self, work: Callable[[Block, Params], Stats], params: Params) -> Iterator[Stats]:
+        """`work(block, params)` of each block, in block order."""
+        ...
+
+
+class Local(AbstractContextManager["Local"]):
     """An engine on the threads of this process.
 
     dataset : Dataset
@@ -51,9 +80,6 @@ class Local:
     def close(self) -> None:
         """End the threads."""
         self._pool.shutdown(cancel_futures=True)
-
-    def __enter__(self) -> Local:
-        return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()

@@ -1,15 +1,24 @@
-"""What travels to a worker and back. All of it can be sent again, to any worker, at any time."""
+"""The part of a pass that one worker gets: what travels to it and back, and what has become of it so far.
 
-from collections.abc import Callable
+All that travels can be sent again, to any worker, at any time.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
 from dmmc.data.dataset import Reader
+from dmmc.data.readers.numbers import name_rows
 from dmmc.engine.tree_sum import Node
+from dmmc.machine import MIB
 
 Sink = Callable[[int, int, list[Any]], Any]
 """Called with rows start to stop and the results of their blocks in order; its result is sent back instead."""
+
+LARGEST_SENT = 64 * MIB
+"""Rows from the driver's memory travel in tasks of about this size."""
 
 
 class Span(NamedTuple):
@@ -37,25 +46,25 @@ class Message(NamedTuple):
     """Of the weights and given labels: cached ones of another version are outdated."""
     n_blocks: int
     """Of the whole matrix."""
-    spans: tuple[Span, ...]
     work: Callable[[Block, Any], Any]
     params: Any
     summed: bool
     """Whether results are added up, or wanted block by block."""
-    worker: str
-    """Address of the worker where these blocks are placed; another worker does not keep them."""
-    keep: frozenset[int]
-    """Numbers of all blocks that are placed there."""
-    budget: int
-    """Bytes of rows that it can keep."""
-    threads: int
+    sink: Sink | None
+    """Gets the results of consecutive blocks on the worker, `every` at a time."""
+    every: int
     reader: Reader | None
     """Reads rows; None where the driver sends them."""
     has_columns: bool
     """Whether rows have weights or given labels, which the driver sends."""
-    sink: Sink | None = None
-    """Gets the results of consecutive blocks on the worker, `every` at a time."""
-    every: int = 1
+    spans: tuple[Span, ...] = ()
+    worker: str = ""
+    """Address of the worker where these blocks are placed; another worker does not keep them."""
+    keep: frozenset[int] = frozenset()
+    """Numbers of all blocks that are placed there."""
+    budget: int = 0
+    """Bytes of rows that it can keep."""
+    threads: int = 1
 
 
 class Reply(NamedTuple):
@@ -73,3 +82,37 @@ class Reply(NamedTuple):
     """Bad input, in a sentence: trying again would not help."""
     failed: str = ""
     """What went wrong, and at which rows: it may be tried again."""
+
+
+@dataclass(eq=False)
+class Task:
+    """Blocks for one worker."""
+
+    spans: tuple[Span, ...]
+    worker: str
+    """Address."""
+    sends: bool = False
+    """Whether what the worker cannot get by itself travels with the task."""
+    alone: bool = False
+    """Whether nothing else may run meanwhile, as it may end its worker."""
+    failures: int = 0
+    losses: int = 0
+    future: Any = None
+    began: float = 0.0
+
+    @property
+    def rows(self) -> str:
+        """The rows from its first to its last block, as a message names them."""
+        return name_rows(self.spans[0].start, self.spans[-1].stop)
+
+
+def split_by_size(spans: Sequence[Span], sizes: Array) -> Iterator[tuple[Span, ...]]:
+    """Consecutive spans in parts that may be sent; `sizes` are the bytes of each block."""
+    part: list[Span] = []
+    for span in spans:
+        if part and sum(sizes[other.number] for other in (*part, span)) > LARGEST_SENT:
+            yield tuple(part)
+            part = []
+        part.append(span)
+    if part:
+        yield tuple(part)

@@ -56,10 +56,7 @@ class Placement:
             address = before if room_left.get(before, 0.0) > half else max(room_left, key=lambda a: room_left[a])
             self._workers[index] = address
             room_left[address] -= self.sizes[index]
-        blocks: dict[str, list[int]] = {address: [] for address in workers}
-        for index, address in enumerate(self._workers):
-            blocks[address].append(index)
-        self._blocks = {address: frozenset(own) for address, own in blocks.items()}
+        self._blocks = {a: frozenset(i for i, worker in enumerate(self._workers) if worker == a) for a in workers}
 
     def sent(self, address: str, version: int) -> set[int]:
         """Blocks of which a worker has been sent this version of the columns (0: of which it has been sent rows)."""

@@ -1,9 +1,15 @@
 """What a worker does with a message: run a pass over its blocks on all its threads, and add up the results."""
 
 import copy
+import fcntl
+import os
+import tempfile
+import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +20,6 @@ from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
 from dmmc.data.readers.numbers import name_rows
 from dmmc.engine.block_cache import BlockCache, use_cache
-from dmmc.engine.compile_lock import compile_alone
 from dmmc.engine.dask_client import find_own_address
 from dmmc.engine.messages import Message, Reply, SentBlock, Span
 from dmmc.engine.tree_sum import TreeSum
@@ -22,6 +27,11 @@ from dmmc.errors import InputError
 
 LONGEST = 2000
 """Characters of an error that travel back."""
+PATIENCE = 120.0
+"""Seconds to wait at most for another process that compiles."""
+
+_compiled: set[tuple[str, str]] = set()
+_lock = threading.Lock()
 
 
 def run_message(message: Message, sent: Mapping[int, SentBlock]) -> Reply:
@@ -35,8 +45,7 @@ def run_message(message: Message, sent: Mapping[int, SentBlock]) -> Reply:
             cache.prepare(message, placed_here)
             for index, block in sent.items():
                 cache.put_columns(index, block)
-            numbers = [span.number for span in message.spans]
-            missing = tuple(i for i in numbers if i not in sent and cache.lacks(i, message))
+            missing = tuple(i for i, _, _ in message.spans if i not in sent and cache.lacks(i, message))
             if missing:
                 return Reply({}, [], {}, missing)
             return _run_blocks(message, sent, cache, placed_here)
@@ -107,12 +116,48 @@ def _run_block(message: Message, block: Block) -> Any:
     rows, work = block.rows, message.work
     kind = f"csr {rows.data.dtype}" if isinstance(rows, Csr) else str(rows.dtype)
     try:
-        with compile_alone(f"{work.__module__}.{work.__qualname__}", kind):
+        with _compile_alone(f"{work.__module__}.{work.__qualname__}", kind):
             return work(block, message.params)
     except InputError:
         raise
     except (Exception, SystemExit) as error:
         raise _BlockError(Span(block.index, block.start, block.stop), error) from error
+
+
+@contextmanager
+def _compile_alone(work: str, kind: str) -> Iterator[None]:
+    """Hold a lock if this process runs `work` on rows of this kind for the first time.
+
+    So one process of a machine at a time compiles kernels, and the others load what it wrote. Without a lock, those
+    that find compiled code missing at the same time would each compile it and overwrite one another's files.
+    """
+    if (work, kind) in _compiled:
+        yield
+        return
+    with _lock, _lock_file():
+        yield
+        _compiled.add((work, kind))
+
+
+@contextmanager
+def _lock_file() -> Iterator[None]:
+    """Lock a file of this user; go on without the lock when it cannot be had in time."""
+    path = os.path.join(tempfile.gettempdir(), f"dmmc-compiling-{os.getuid()}.lock")
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            with suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.02)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _read_blocks(

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from dmmc.engine.dask_client import Cluster, Worker
-from dmmc.engine.tasks import Task
+from dmmc.engine.messages import Task
 from dmmc.errors import ClusterLost
 
 INTERVAL = 1.0

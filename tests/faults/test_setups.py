@@ -12,7 +12,7 @@ from fault_tools import HERE, bits, blobs
 from grids import REPO, Grid
 
 import dmmc
-from dmmc.engine.wait_limits import Limits
+from dmmc.engine.dask_client import Limits
 from dmmc.errors import InputError
 
 pytestmark = pytest.mark.slow

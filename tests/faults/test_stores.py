@@ -19,10 +19,9 @@ import dmmc
 from dmmc.data.open import open_dataset
 from dmmc.data.zarr_rows import open_stored
 from dmmc.engine import Local
-from dmmc.engine.dask_client import Cluster
+from dmmc.engine.dask_client import Cluster, Limits
 from dmmc.engine.distributed import Distributed
 from dmmc.engine.placement import AT_WORK, FULL
-from dmmc.engine.wait_limits import Limits
 from dmmc.errors import InputError
 from dmmc.machine import PROCESS
 

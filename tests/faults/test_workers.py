@@ -20,9 +20,8 @@ from waits import scale, until
 import dmmc
 from dmmc.data.open import open_dataset
 from dmmc.engine import Local
-from dmmc.engine.dask_client import Cluster
+from dmmc.engine.dask_client import Cluster, Limits
 from dmmc.engine.distributed import TRIES, Distributed
-from dmmc.engine.wait_limits import Limits
 from dmmc.errors import ClusterLost, InputError
 
 pytestmark = pytest.mark.slow
