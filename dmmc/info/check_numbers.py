@@ -1,7 +1,7 @@
 """A check of all numbers of a matrix, a few MiB at a time: unreadable chunks, NaN and infinity, constant features."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from dmmc.data.blocks import Csr
 from dmmc.data.dataset import Dataset
+from dmmc.data.readers.csr import narrow_columns
 from dmmc.data.readers.numbers import name_rows
 from dmmc.data.readers.zarr_arrays import unreadable_chunk
+from dmmc.errors import InputError
 from dmmc.machine import MIB
 
 READ_BYTES = 8 * MIB
@@ -32,11 +34,7 @@ class NumberCheck:
 
     def add_dense(self, rows: NDArray[Any], start: int) -> None:
         """Check dense rows, the first of them number `start`."""
-        if rows.dtype.kind == "f":
-            for what, bad in (("NaN", np.isnan(rows)), ("infinity", np.isinf(rows))):
-                if bad.any():
-                    row, column = (int(place) for place in np.argwhere(bad)[0])
-                    self._note(what, int(bad.sum()), start + row, column)
+        self._find_bad(rows, lambda i: (start + i // self.n_features, i % self.n_features))
         # fmin and fmax leave NaN out
         self.low = np.fmin(self.low, np.fmin.reduce(rows, axis=0))
         self.high = np.fmax(self.high, np.fmax.reduce(rows, axis=0))
@@ -45,20 +43,19 @@ class NumberCheck:
 
     def add_sparse(self, values: NDArray[Any], columns: NDArray[Any], indptr: NDArray[Any], start: int) -> None:
         """Check CSR rows, the first of them number `start`."""
-        if values.dtype.kind == "f":
-            for what, bad in (("NaN", np.isnan(values)), ("infinity", np.isinf(values))):
-                if bad.any():
-                    place = int(np.argmax(bad))
-                    row = start + int(np.searchsorted(indptr, place, side="right")) - 1
-                    self._note(what, int(bad.sum()), row, int(columns[place]))
+        self._find_bad(values, lambda i: (start + int(np.searchsorted(indptr, i, side="right")) - 1, int(columns[i])))
         np.fmin.at(self.low, columns, values)
         np.fmax.at(self.high, columns, values)
         self.stored += np.bincount(columns, minlength=self.n_features)
         self.rows_seen += len(indptr) - 1
 
-    def _note(self, what: str, count: int, row: int, column: int) -> None:
-        self.counts[what] += count
-        self.first.setdefault(what, (row, column))
+    def _find_bad(self, values: NDArray[Any], find_place: Callable[[int], tuple[int, int]]) -> None:
+        """Count NaN and infinity; `find_place` gives row and column of the i-th value."""
+        if values.dtype.kind == "f":
+            for what, bad in (("NaN", np.isnan(values)), ("infinity", np.isinf(values))):
+                if bad.any():
+                    self.counts[what] += int(bad.sum())
+                    self.first.setdefault(what, find_place(int(np.argmax(bad))))
 
     def problems(self, name: str, names: tuple[str, ...] | None) -> list[str]:
         """Sentences about what was found."""
@@ -135,14 +132,11 @@ def _check_sparse(group: Any, name: str, check: NumberCheck) -> Iterator[str]:
         a, b = int(indptr[first]), int(indptr[last])
         try:
             values, columns = (np.asarray(group[part][a:b]) for part in ("data", "indices"))
+            columns = narrow_columns(columns, check.n_features, indptr, a, name)
+        except InputError as error:
+            yield str(error)
         except Exception as error:
             yield str(unreadable_chunk(name, name_rows(first, last), error))
         else:
-            outside = (columns < 0) | (columns >= check.n_features)
-            if outside.any():
-                row = first + int(np.searchsorted(indptr[first:] - a, int(np.argmax(outside)), side="right")) - 1
-                column = columns[np.argmax(outside)]
-                yield f"{name}: row {row} has column {column}, but there are {check.n_features} columns."
-            else:
-                check.add_sparse(values, columns, indptr[first : last + 1] - a, first)
+            check.add_sparse(values, columns, indptr[first : last + 1] - a, first)
         first = last

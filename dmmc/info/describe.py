@@ -1,4 +1,4 @@
-"""`info`: what a matrix is, how much memory a fit of it needs, and what is wrong with it."""
+"""`info`: what a matrix is, how much memory a fit of it needs, and what is wrong with it; `format_info`: its lines."""
 
 import os
 from pathlib import Path
@@ -62,7 +62,8 @@ def info(source: Any, component: str | None = None, n_clusters: int = 10, *, che
         if "://" in path or not os.path.exists(path):
             with open_store(path):  # says so
                 pass
-        found["disk_bytes"] = _count_disk_bytes(Path(path))
+        files = [Path(path)] if os.path.isfile(path) else Path(path).rglob("*")
+        found["disk_bytes"] = sum(file.stat().st_size for file in files if file.is_file())
         try:
             with open_store(path) as node:
                 describe_zarr(found, node, Path(path).name, component, check)
@@ -76,19 +77,11 @@ def info(source: Any, component: str | None = None, n_clusters: int = 10, *, che
     return found
 
 
-def _count_disk_bytes(path: Path) -> int:
-    if path.is_file():
-        return path.stat().st_size
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-
-
 def _add_memory(found: dict[str, Any], n_clusters: int) -> None:
     """Bytes in memory and for a fit, if shape and dtype are known and good."""
-    if found["shape"] is None or len(found["shape"]) != 2:
+    if found["shape"] is None or len(found["shape"]) != 2 or not has_real_numbers(found):
         return
     n_rows, n_features = found["shape"]
-    if not has_real_numbers(found):
-        return
     itemsize = memory_dtype(np.dtype(found["dtype"]), found["name"]).itemsize
     if found["nnz"] is not None:
         found["density"] = found["nnz"] / max(1, n_rows * n_features)
@@ -122,3 +115,52 @@ def _describe_in_memory(found: dict[str, Any], source: Any, component: str | Non
     )
     if check:
         found["problems"] += find_problems(dataset)
+
+
+def format_info(found: dict[str, Any]) -> str:
+    """Lines for people of what `info` found."""
+    lines = [str(found["name"])]
+
+    def join(sizes: list[int]) -> str:
+        return " x ".join(str(size) for size in sizes)
+
+    def add(label: str, text: str) -> None:
+        lines.append(f"  {label:15s} {text}")
+
+    kind = found["kind"] or "unknown"
+    add("kind", kind if found["zarr_format"] is None else f"{kind} (zarr version {found['zarr_format']})")
+    if found["shape"] is not None:
+        sizes = " x ".join(f"{size:,}" for size in found["shape"])
+        add("shape", f"{sizes} ({'rows x features' if len(found['shape']) == 2 else 'not rows x features'})")
+        add("dtype", found["dtype"])
+    if found["chunks"] is not None:
+        shards = "" if found["shards"] is None else f" in shards of {join(found['shards'])}"
+        what = "values" if found["sparse"] else "numbers"
+        add("chunks", f"{found['n_chunks']:,} of {join(found['chunks'])} {what}{shards}")
+    if found["nnz"] is not None:
+        add("stored values", f"{found['nnz']:,} (density {100 * (found['density'] or 0):.3g} %)")
+    if found["image_shape"] is not None:
+        add("images", join(found["image_shape"]))
+    if found["feature_names"] is not None:
+        add("feature names", "yes" if found["feature_names"] else "no")
+        add("row ids", "yes" if found["row_ids"] else "no")
+    if found["disk_bytes"] is not None:
+        add("on disk", _format_bytes(found["disk_bytes"]))
+    if found["memory_bytes"] is not None:
+        add("in memory", _format_bytes(found["memory_bytes"]))
+    for method, needed in (found["fit_bytes"] or {}).items():
+        add(f"fit, {method}", f"about {_format_bytes(needed)} for {found['n_clusters']} clusters, all included")
+    if found["problems"]:
+        lines.append("  problems")
+        lines += [f"    - {sentence}" for sentence in found["problems"]]
+    else:
+        read = "all numbers were read" if found["checked"] else "numbers were not read, ask for a check to do so"
+        add("problems", f"none found ({read})")
+    return "\n".join(lines)
+
+
+def _format_bytes(n_bytes: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= size:
+            return f"{n_bytes / size:.3g} {unit}"
+    return f"{n_bytes} bytes"

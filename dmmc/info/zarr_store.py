@@ -50,7 +50,10 @@ def describe_zarr(found: dict[str, Any], root: Any, store: str, component: str |
         problems += _find_array_problems(matrix.node, matrix.name) + _find_chunk_problems(matrix.node, matrix.name)
     for axis, index in indices.items():
         if index is not None:
-            problems += _find_index_problems(index, f"{store}/{index.path}", found["shape"][axis == "var"])
+            name, length = f"{store}/{index.path}", found["shape"][axis == "var"]
+            problems += _find_chunk_problems(index, name)
+            if index.shape != (length,):
+                problems.append(f"{name} holds {math.prod(index.shape)} names for {length} of them.")
     if check and has_real_numbers(found):
         names = None if indices["var"] is None else tuple(str(name) for name in indices["var"][:])
         problems += find_zarr_problems(matrix.node, tuple(found["shape"]), matrix.name, names)
@@ -125,10 +128,3 @@ def _find_csr_problems(group: Any, name: str, shape: tuple[int, int]) -> list[st
             starts = None if lost or problems else np.asarray(indptr[:]).astype(np.int64)
             lost += _find_chunk_problems(array, f"{name}/{part}", starts)
     return problems + lost + _find_array_problems(data, f"{name}/data")
-
-
-def _find_index_problems(index: Any, name: str, length: int) -> list[str]:
-    problems = _find_chunk_problems(index, name)
-    if index.shape != (length,):
-        problems.append(f"{name} holds {math.prod(index.shape)} names for {length} of them.")
-    return problems
