@@ -13,13 +13,9 @@ SPARE = 8
 
 
 def principal_axes(oracle: Oracle, geometry: Geometry, wanted: int, key: list[int], *, centred: bool = True) -> Array:
-    """The leading axes (wanted, d) of the scaled rows, from a fixed start.
+    """The leading axes (wanted, d) of the scaled rows, from a fixed start whose seed is `key`.
 
-    oracle : a pass and its params to the sum over all rows
-    geometry : of the data
-    wanted : how many, at most d
-    key : seed of the start
-    centred : axes of the covariance; otherwise those of the rows as they are, as latent semantic analysis takes them
+    Axes of the covariance; or, not centred, those of the rows as they are, as latent semantic analysis takes them.
     """
     d = len(geometry.unit)
     width = min(d, wanted + SPARE)

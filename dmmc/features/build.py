@@ -72,11 +72,7 @@ def build(
     2. the graph of nearest neighbours, here
     3. features of the fitted rows from it, averaged over neighbours as those of new rows will be
 
-    ask : which
-    dataset : the rows
-    oracle, each : a pass to its sum over all blocks, and to what it gives of each block
-    geometry : of the rows
-    remember : makes what a phase makes, unless that is known from an earlier run
+    `oracle` gives a pass's sum over all blocks, `each` what it gives of each block.
     """
     check(ask, dataset)
 
@@ -84,8 +80,8 @@ def build(
         projection = _projection(ask, dataset, oracle, geometry)
         return {"w": projection.W, "b": projection.b, "rows": np.concatenate(list(each(map_rows, projection)))}
 
-    placed = remember("axes", place_rows)  # 1
-    projection, Z = Projection(placed["w"], placed["b"], unit=_by_angle(ask, dataset)), placed["rows"]
+    made = remember("axes", place_rows)  # 1
+    projection, Z = Projection(made["w"], made["b"], unit=_by_angle(ask, dataset)), made["rows"]
     if ask.features == "lsa" and not ask.graph:
         return Built(projection, Z, None, None, {})
     count = min(ask.n_neighbors, len(Z) - 1)

@@ -143,18 +143,8 @@ class Planes(NamedTuple):
             return self
         if not keep.any():
             keep[np.flatnonzero(self.idle == self.idle.min())[-1]] = True
-        return Planes(
-            points=self.points[keep],
-            offsets=self.offsets[keep],
-            prices=self.prices[keep],
-            intercepts=self.intercepts[keep],
-            slopes=self.slopes[keep],
-            tilts=self.tilts[keep],
-            gram=self.gram[np.ix_(keep, keep)],
-            multipliers=self.multipliers[keep],
-            idle=self.idle[keep],
-            groups=self.groups[keep],
-        )
+        kept = Planes._make(part[keep] for part in self)
+        return kept._replace(gram=self.gram[np.ix_(keep, keep)])
 
     def weights(self) -> Floats:
         """``w = Z' lam`` of (E6), as K hyperplanes in d dimensions."""

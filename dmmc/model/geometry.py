@@ -108,12 +108,7 @@ def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tup
 
 
 def measure_part(dataset: Rows, run: Callable[..., Iterable[Any]], whole: Geometry) -> Geometry | None:
-    """The geometry of the rows that have weight, features on the scale of the whole; None where they do not differ.
-
-    dataset : the rows, with weight 0 for those that are not in the part
-    run : the engine's `rows`
-    whole : of all rows
-    """
+    """The geometry of the rows that have weight, features on the scale of the whole; None where they do not differ."""
     total, mean, variance = _moments(run(inspect.describe, (whole.mean, None)), whole.mean)
     spread = float(np.sqrt(np.sum(variance / whole.unit**2)))
     if not (total > 0 and spread > EQUAL):
@@ -124,10 +119,7 @@ def measure_part(dataset: Rows, run: Callable[..., Iterable[Any]], whole: Geomet
 def measure_more(dataset: Rows, run: Callable[..., Iterable[Any]], before: Geometry) -> tuple[Geometry, Geometry]:
     """The geometry when more rows have come: their mean joins that of the earlier ones, the unit stays.
 
-    dataset : the new rows
-    run : the engine's `rows`
-    before : of the earlier rows
-    Returns with the weight of the new rows alone, and with that of all.
+    Returned twice: with the weight of the new rows alone, and with that of all.
     """
     found = list(run(inspect.inspect, before.mean))
     _check_numbers(dataset, found)

@@ -34,6 +34,11 @@ class Table(NamedTuple):
         return out
 
 
+def make_table(knots: ArrayLike, intercepts: ArrayLike, slopes: ArrayLike) -> Table:
+    """A table of float64."""
+    return Table(*(np.asarray(part, np.float64) for part in (knots, intercepts, slopes)))
+
+
 class Split(NamedTuple):
     """A loss of t = |f| as the sum of two functions of f, up to a constant: what CCCP makes linear is the second."""
 
@@ -64,7 +69,7 @@ class Loss(Protocol):
 class PiecewiseLinear:
     """`intercepts[p] + slopes[p] * t`, where p is the number of knots at or below the margin t.
 
-    A subclass gives `knots`, `intercepts` and `slopes`; the other parts are made of these.
+    A subclass gives `knots`, `intercepts` and `slopes`, or the `table`; the other parts are made of it.
     """
 
     knots: ClassVar[tuple[float, ...]]
@@ -74,7 +79,7 @@ class PiecewiseLinear:
     @property
     def table(self) -> Table:
         """The pieces as the kernels read them."""
-        return Table(*(np.asarray(part, np.float64) for part in (self.knots, self.intercepts, self.slopes)))
+        return make_table(self.knots, self.intercepts, self.slopes)
 
     @property
     def surrogate(self) -> Table:
@@ -135,16 +140,9 @@ class Ramp(PiecewiseLinear):
     s: float = -0.5
 
     @property
-    def knots(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Where the ramp begins and ends."""
-        return (-self.s, 1.0)
-
-    @property
-    def intercepts(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Of its pieces."""
-        return (1.0 + self.s, 1.0, 0.0)
-
-    slopes = (0.0, -1.0, 0.0)
+    def table(self) -> Table:
+        """Plateau, slope, nothing."""
+        return make_table((-self.s, 1.0), (1.0 + self.s, 1.0, 0.0), (0.0, -1.0, 0.0))
 
 
 @dataclass(frozen=True)
@@ -154,16 +152,10 @@ class Compact(PiecewiseLinear):
     zeta: float = 0.3
 
     @property
-    def knots(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Sides of the well."""
-        return (1.0 - self.zeta, 1.0 + self.zeta)
-
-    @property
-    def intercepts(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Of its pieces."""
-        return (1.0 - self.zeta, 0.0, -1.0 - self.zeta)
-
-    slopes = (-1.0, 0.0, 1.0)
+    def table(self) -> Table:
+        """One side of the well, its floor, the other side."""
+        zeta = self.zeta
+        return make_table((1.0 - zeta, 1.0 + zeta), (1.0 - zeta, 0.0, -1.0 - zeta), (-1.0, 0.0, 1.0))
 
 
 CAP = 0.8
@@ -181,16 +173,14 @@ class RobustCompact(PiecewiseLinear):
     tau: float = 0.2
 
     @property
-    def knots(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Barrier, sides of the well, plateau."""
-        return (abs(1.0 - CAP - self.tau), 1.0 - self.tau, 1.0 + self.tau, 1.0 + CAP + self.tau)
-
-    @property
-    def intercepts(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Of its pieces."""
-        return (min(CAP, 2.0 - CAP - 2.0 * self.tau), 1.0 - self.tau, 0.0, -1.0 - self.tau, CAP)
-
-    slopes = (0.0, -1.0, 0.0, 1.0, 0.0)
+    def table(self) -> Table:
+        """Barrier, side, floor, side, plateau."""
+        tau = self.tau
+        return make_table(
+            (abs(1.0 - CAP - tau), 1.0 - tau, 1.0 + tau, 1.0 + CAP + tau),
+            (min(CAP, 2.0 - CAP - 2.0 * tau), 1.0 - tau, 0.0, -1.0 - tau, CAP),
+            (0.0, -1.0, 0.0, 1.0, 0.0),
+        )
 
 
 LOSSES: dict[str, Loss] = {
@@ -203,12 +193,7 @@ LOSSES: dict[str, Loss] = {
 
 
 def resolve_loss(loss: object, **parameters: float) -> Loss:
-    """Find the loss of a name, or check a loss object.
-
-    loss : a name in `LOSSES`, or an object with a `table` (see `Loss`)
-    parameters : values for the fields of a named loss; those that it does not have are left out
-    Raises InputError: If there is no loss of that name, or the object is none.
-    """
+    """The loss of a name in `LOSSES`, with those of the parameters that it has; or a loss object, checked."""
     if isinstance(loss, str) and loss in LOSSES:
         named: Any = LOSSES[loss]
         own = {field.name for field in fields(named)} if is_dataclass(named) else set()

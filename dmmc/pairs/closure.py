@@ -19,9 +19,7 @@ CLOSED = 20_000
 def check_links(links: Links, n_rows: int, n_clusters: int) -> Links:
     """The distinct pairs, if all are of known rows and no two contradict each other.
 
-    links : as they were read
-    n_rows : rows of the data
-    n_clusters : of two clusters more follows: what cannot be with the same row must be together
+    Of two clusters more follows: what cannot be with the same row must be together.
     """
     for end in (links.one, links.other):
         bad = np.flatnonzero((end < 0) | (end >= n_rows))

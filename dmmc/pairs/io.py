@@ -61,10 +61,7 @@ class Links(NamedTuple):
 
 
 def read(given: Any) -> Links:
-    """Pairs from whatever holds them.
-
-    given : None, Links, path of a csv, frame with the columns i, j and link, array or sequence of (i, j, link)
-    """
+    """Pairs from None, Links, a path of a csv, a frame with the columns i, j and link, an array or a sequence."""
     if isinstance(given, Links):
         return given
     if given is None:

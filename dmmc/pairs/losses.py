@@ -4,6 +4,7 @@ Linked rows are few, so they are gathered once and their losses are worked out b
 the labels, so a plane of theirs stays valid for a whole search.
 """
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -38,25 +39,21 @@ def gather_rows(dataset: Rows, wanted: Array) -> Array | Csr:
     return Csr(rows.data, rows.indices.astype(columns), rows.indptr.astype(np.int64), dataset.n_features)
 
 
+@dataclass(eq=False)
 class PairLosses:
-    """Weighted mean losses of must-links and of cannot-links.
+    """Weighted mean losses of must-links and of cannot-links."""
 
-    rows : dense (m, d) or Csr, the linked rows as they are, each once
-    must, cannot : pairs of places in `rows`
-    geometry : of the data that they are from
-    C_must, C_cannot : weights of the two means
-    """
-
-    def __init__(
-        self, rows: Array | Csr, must: Pairs, cannot: Pairs, geometry: Geometry, C_must: float, C_cannot: float
-    ) -> None:
-        self.rows = rows
-        self.must = must
-        self.cannot = cannot
-        self.geometry = geometry
-        self.C_must = C_must
-        self.C_cannot = C_cannot
-        self._last: tuple[Array, Array, Array] | None = None
+    rows: Array | Csr
+    """The linked rows as they are, each once."""
+    must: Pairs
+    """Pairs of places in `rows`."""
+    cannot: Pairs
+    geometry: Geometry
+    """Of the data that they are from."""
+    C_must: float
+    C_cannot: float
+    """Weights of the two means."""
+    _last: tuple[Array, Array, Array] | None = field(default=None, init=False)
 
     def value(self, W: Array, b: Array) -> float:
         """Weighted sum of both means at hyperplanes on centred rows."""

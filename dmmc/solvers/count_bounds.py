@@ -42,11 +42,7 @@ def find_prices(
 ) -> Array:
     """Prices that bring every label's share of the weight into [lowest, highest], as nearly as ties allow.
 
-    oracle : a pass and its params to the sum over all rows
-    planes : hyperplanes; their own prices are not looked at
-    total : weight of all rows
-    lowest, highest : bounds, as fractions of the weight, of all labels or of each
-    Returns one price a hyperplane; 0 for a cluster that was never out of bounds.
+    Bounds are those of all labels, or of each. One price a hyperplane; 0 for a cluster that was never out of bounds.
     """
     K = len(planes.W)
     k = max(K, 2)

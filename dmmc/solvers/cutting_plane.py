@@ -14,14 +14,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dmmc.errors import InputError
 from dmmc.master.planes import Planes
 from dmmc.model import passes
 from dmmc.model.losses import Loss
 from dmmc.model.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Labelling, Oracle, Request, Sweep
 from dmmc.solvers import count_bounds
 from dmmc.solvers.cutting_plane_state import Point, Problem, Run, State, describe_shapes
-from dmmc.solvers.required_parts import check_parts
+from dmmc.solvers.driver import Restarts
+from dmmc.solvers.parts import check_convex, check_parts
 from dmmc.solvers.reseed import reseed_cluster
 from dmmc.solvers.state_shapes import find_misfit
 
@@ -41,12 +41,8 @@ DYING = 0.01
 """One of three or more clusters is dying below this fraction of n / k."""
 
 
-class CuttingPlane:
-    """The solver: `init`, `step`, `done`, `report`, and `best` at the end.
-
-    problem : Problem
-    oracle : a pass and its params to the sum over all rows
-    """
+class CuttingPlane(Restarts):
+    """The solver: `init`, `step`, `done`, `report`, and `best` at the end."""
 
     types = (State, Run, Planes, Point, ByScores, Hyperplanes, Given, Drawn)
     """What a state is made of."""
@@ -67,23 +63,9 @@ class CuttingPlane:
 
     @classmethod
     def check_loss(cls, loss: Loss, n_clusters: int) -> None:
-        """Refuse a loss that planes cannot bound from below.
-
-        A row whose label is its own has a margin of at least 0. There the loss has to be convex; and as a margin to the
-        runner-up is concave in the hyperplanes, the loss must not rise with it where there are more than two clusters.
-        """
+        """Refuse a loss that planes cannot bound from below."""
         check_parts("loss", loss, NAME, cls.loss_parts)
-        exact, convex = loss.table, loss.surrogate
-        t = np.unique(np.maximum(0.0, [0.0, *exact.knots, *convex.knots, 2.0 * np.max(exact.knots, initial=1.0)]))
-        if not np.allclose(exact.value(t), convex.value(t), atol=1e-9):
-            raise InputError(
-                f"the loss {loss!r} is not convex for margins above 0, which {NAME} needs; StochasticMMC takes it."
-            )
-        if convex.value(t).min() < -1e-9 or (n_clusters > 2 and convex.slopes.max() > 0):
-            raise InputError(
-                f"the loss {loss!r} falls below 0 or rises with the margin; {NAME} needs one that does neither "
-                f"for n_clusters={n_clusters}."
-            )
+        check_convex(loss, NAME, n_clusters)
 
     def init(self, labellings: list[Labelling], d: int) -> State:
         """Start each run from its labels with the all-ones plane, the one cut at w = 0."""
@@ -101,10 +83,6 @@ class CuttingPlane:
         """Say where a state that was read from a file is not one of this problem; "" where it is."""
         return find_misfit(state, *describe_shapes(self.problem))
 
-    def done(self, state: State) -> bool:
-        """All runs have ended."""
-        return all(run.ended for run in state.runs)
-
     def report(self, state: State) -> dict[str, Any]:
         """Of the best run: the objective at this pass's point and the lowest so far, and its convex problem's gap."""
         run = min(state.runs, key=lambda run: run.seen)
@@ -115,7 +93,7 @@ class CuttingPlane:
             "gap": run.gap,
             "planes": run.planes.size,
             "flips": run.flips,
-            "runs": sum(not run.ended for run in state.runs),
+            "runs": self.count_active(state),
         }
 
     def best(self, state: State) -> Run:

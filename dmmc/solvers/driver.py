@@ -26,6 +26,18 @@ class Solver(Protocol[State]):
         ...
 
 
+class Restarts:
+    """A solver whose state holds `runs` side by side, each with a reason why it `ended`, or ""."""
+
+    def done(self, state: Any) -> bool:
+        """All runs have ended."""
+        return all(run.ended for run in state.runs)
+
+    def count_active(self, state: Any) -> int:
+        """How many have not."""
+        return sum(not run.ended for run in state.runs)
+
+
 class SearchKeeper(Protocol):
     """Keeps one search where it outlives the process. A state is a named tuple of arrays, numbers, text and tuples."""
 

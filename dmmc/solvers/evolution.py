@@ -17,6 +17,7 @@ from dmmc.array_types import Array
 from dmmc.kernels.label_flips import flip_among
 from dmmc.model.passes import Labelling, Oracle
 from dmmc.solvers import sign_sums
+from dmmc.solvers.driver import Restarts
 from dmmc.solvers.sign_sums import Climb, Kick, Signs, Sweep
 from dmmc.solvers.state_shapes import Each, Either, Equal, Numbers, find_misfit
 
@@ -100,12 +101,8 @@ BEGINNER = {"sweeping": Equal(False), "settled": Equal(False)}
 """Whoever has no signs yet."""
 
 
-class Evolution:
-    """The solver: `init`, `step`, `done`, `report`, and `best` at the end.
-
-    problem : Problem
-    oracle : a pass and its params to the sum over all rows
-    """
+class Evolution(Restarts):
+    """The solver: `init`, `step`, `done`, `report`, and `best` at the end."""
 
     types = (State, Run, Individual, Signs)
     """What a state is made of."""
@@ -133,10 +130,6 @@ class Evolution:
         run = {"people": several, "young": several}
         return find_misfit(state, {"runs": Each(run, numbered="number")}, {"q": self.problem.n_features})
 
-    def done(self, state: State) -> bool:
-        """All restarts have ended."""
-        return all(run.ended for run in state.runs)
-
     def report(self, state: State) -> dict[str, Any]:
         """The lowest fitness, which a population never loses, and how far the restarts are."""
         best = min(1.0, *(one.fitness for run in state.runs for one in (*run.people, *run.young)))
@@ -144,7 +137,7 @@ class Evolution:
             "objective": best,
             "best": best,
             "generation": max(run.generation for run in state.runs),
-            "runs": sum(not run.ended for run in state.runs),
+            "runs": self.count_active(state),
         }
 
     def best(self, state: State) -> Individual:

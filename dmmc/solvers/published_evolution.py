@@ -11,6 +11,7 @@ import numpy as np
 
 from dmmc.array_types import Array
 from dmmc.kernels.published_flips import evolve
+from dmmc.solvers.driver import Restarts
 from dmmc.solvers.evolution import Problem
 from dmmc.solvers.state_shapes import Each, Numbers, find_misfit
 
@@ -51,13 +52,8 @@ POPULATION = {
 """Shapes of its arrays."""
 
 
-class Published:
-    """The solver: `init`, `step`, `done`, `report`, and `best` at the end.
-
-    problem : Problem
-    rows : gives ψ (n, q)
-    weight : (n,)
-    """
+class Published(Restarts):
+    """The solver: `init`, `step`, `done`, `report`, and `best` at the end; `rows` gives ψ (n, q)."""
 
     types = (Populations, Population)
     """What a state is made of."""
@@ -98,10 +94,6 @@ class Published:
         sizes = {"mu": problem.population, "n": problem.n_rows, "q": problem.n_features}
         return find_misfit(state, {"runs": Each(POPULATION)}, sizes)
 
-    def done(self, state: Populations) -> bool:
-        """All restarts have ended."""
-        return all(run.ended for run in state.runs)
-
     def report(self, state: Populations) -> dict[str, Any]:
         """The lowest fitness, which a population never loses, and how far the restarts are."""
         best = 1.0 - max(float(run.squares[0]) for run in state.runs)
@@ -109,7 +101,7 @@ class Published:
             "objective": best,
             "best": best,
             "generation": max(run.generation for run in state.runs),
-            "runs": sum(not run.ended for run in state.runs),
+            "runs": self.count_active(state),
         }
 
     def best(self, state: Populations) -> Array:

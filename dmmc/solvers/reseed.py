@@ -16,10 +16,7 @@ OUTLYING = 0.9
 def reseed_cluster(at: Point, counts: Array, sample: Any, geometry: Geometry) -> Point:
     """The smallest cluster takes the rows of the largest that are nearer to an outlying row of it than to its mean.
 
-    at : hyperplanes, one a cluster
-    counts : weight of each cluster
-    sample : a few rows, scaled; dense rows are centred too, sparse ones are not
-    geometry : of the data
+    The sample is a few scaled rows; dense ones are centred too, sparse ones are not.
     """
     W, b = at.W.copy(), at.b + at.price
     offset = np.zeros(W.shape[1]) if isinstance(sample, np.ndarray) else geometry.mean / geometry.unit

@@ -18,7 +18,8 @@ from dmmc.model.geometry import Geometry
 from dmmc.model.losses import Loss
 from dmmc.model.passes import ByScores, Drawn, Given, Hyperplanes, Labelling, Oracle
 from dmmc.solvers import count_bounds, sgd_epoch
-from dmmc.solvers.required_parts import check_parts
+from dmmc.solvers.driver import Restarts
+from dmmc.solvers.parts import check_parts
 from dmmc.solvers.sgd_epoch import Came, Epoch, Leg
 from dmmc.solvers.state_shapes import Between, Each, Kinds, Numbers, find_misfit
 
@@ -105,12 +106,8 @@ SHAPES = {"runs": Each(_RUN, numbered="number")}
 """Of a State."""
 
 
-class Stochastic:
-    """The solver: `init`, `step`, `done`, `report`, and `best` at the end.
-
-    problem : Problem
-    oracle : a pass and its params to the sum over all rows
-    """
+class Stochastic(Restarts):
+    """The solver: `init`, `step`, `done`, `report`, and `best` at the end."""
 
     types = (State, Run, Point, ByScores, Hyperplanes, Given, Drawn)
     """What a state is made of."""
@@ -138,10 +135,6 @@ class Stochastic:
         """Say where a state that was read from a file is not one of this problem; "" where it is."""
         return find_misfit(state, SHAPES, {"d": len(self.problem.geometry.mean)})
 
-    def done(self, state: State) -> bool:
-        """All runs have ended."""
-        return all(run.ended for run in state.runs)
-
     def report(self, state: State) -> dict[str, Any]:
         """Of the best run: the last average's objective, the lowest one, and how far the last epoch went."""
         run = min(state.runs, key=lambda run: min(run.best.value, run.value))
@@ -151,7 +144,7 @@ class Stochastic:
             "best": best if np.isfinite(best) else p.C,
             **({"round": max(0, run.epoch - p.fitting) // CONVEX_EPOCHS} if p.cccp else {}),
             "moved": run.moved,
-            "runs": sum(not run.ended for run in state.runs),
+            "runs": self.count_active(state),
         }
 
     def step(self, state: State) -> State:

@@ -200,10 +200,7 @@ def start_from_links(
     2. the directions along which all rows scatter most, in units of it
     3. k-means++ and Lloyd there, on the sample, then on all rows
 
-    dataset, oracle, geometry : as everywhere
-    rows : linked rows as they are
-    must : pairs of them
-    Returns None where there are too few links.
+    `rows` are the linked rows as they are, `must` pairs of them. None where there are too few links.
     """
     d, m = dataset.n_features, float(must.weight.sum())
     q = min(int(m // LINKS_AN_AXIS), LINKED_AXES, d)
@@ -245,11 +242,7 @@ def _lloyd_along(centres: Array, directions: Array, oracle: Oracle, geometry: Ge
 def start_from_graph(
     dataset: Rows, engine: Engine, geometry: Geometry, A: Any, n_clusters: int, seed: int
 ) -> graph_merge.Merged:
-    """More groups than clusters by k-means, joined along a graph until k are left.
-
-    dataset, engine, geometry : spectral features of the graph
-    A : the graph
-    """
+    """More groups than clusters by k-means on spectral features of the graph A, joined along it until k are left."""
     count = min(max(GROUPS * n_clusters, FEWEST_GROUPS), dataset.n_rows)
     (labelling,), _ = k_means(dataset, engine.run, geometry, count, 1, seed)
     assert isinstance(labelling, ByScores)

@@ -27,21 +27,14 @@ Side = int | str
 
 
 class Numbers:
-    """An array of numbers.
-
-    dtype : exactly this one
-    shape : a size or the name of one for each side
-    low, high : bounds of its values, both included
-    finite : whether NaN and infinity are refused
-    """
+    """An array of exactly this dtype; low and high bound its values, both included."""
 
     def __init__(
         self, dtype: type, *shape: Side, low: float = -np.inf, high: float = np.inf, finite: bool = True
     ) -> None:
         self.dtype, self.shape, self.low, self.high, self.finite = np.dtype(dtype), shape, low, high, finite
 
-    def compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
-        """Say what does not fit, or nothing; sizes that were not known are set."""
+    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
         if not isinstance(value, np.ndarray) or value.dtype != self.dtype or value.ndim != len(self.shape):
             return f"{path} is not an array of {self.dtype} with {len(self.shape)} axes"
         for side, size in zip(self.shape, value.shape, strict=True):
@@ -63,8 +56,7 @@ class Each:
     least: int = 1
     numbered: str = ""
 
-    def compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
-        """Say what does not fit, or nothing."""
+    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
         if not isinstance(value, tuple):
             return f"{path} is not a tuple"
         wanted = sizes.get(self.count, len(value)) if isinstance(self.count, str) else self.count
@@ -85,8 +77,7 @@ class Either:
     def __init__(self, *choices: Spec) -> None:
         self.choices = choices
 
-    def compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
-        """Say what does not fit the last choice, or nothing where one fits."""
+    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
         misfit = ""
         for choice in self.choices:
             known = dict(sizes)
@@ -103,8 +94,7 @@ class Kinds:
 
     by_type: Mapping[type, Spec]
 
-    def compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
-        """Say what does not fit, or nothing."""
+    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
         spec = self.by_type.get(type(value))
         return "" if spec is None else find_misfit(value, spec, sizes, path)
 
@@ -116,8 +106,7 @@ class Between:
     low: float
     high: float = np.inf
 
-    def compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
-        """Say what does not fit, or nothing."""
+    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
         number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
         return "" if number and self.low <= value <= self.high else f"{path} is out of range"
 
@@ -128,21 +117,14 @@ class Equal:
 
     wanted: object
 
-    def compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
-        """Say what does not fit, or nothing."""
+    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
         return "" if value == self.wanted else f"{path} is not {self.wanted}"
 
 
 def find_misfit(value: Any, spec: Spec, sizes: dict[str, int], path: str = "it") -> str:
-    """Say in a few words where a value differs from its specification; "" where it fits.
-
-    value : a named tuple, a dict, a tuple, an array or a number
-    spec : its specification
-    sizes : the sizes that are known, by name; those that are found are added
-    path : what the words call the value
-    """
+    """Say where a value differs from its specification; "" where it fits. Sizes that are found are added to `sizes`."""
     if not isinstance(spec, Mapping):
-        return str(spec.compare(value, sizes, path))
+        return str(spec._compare(value, sizes, path))
     for name, inner in spec.items():
         known = name in value if isinstance(value, Mapping) else hasattr(value, name)
         if not known:

@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dmmc import kernels
 from dmmc.array_types import Array
-from dmmc.data.blocks import Block
 from dmmc.model import geometry, passes
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Hyperplanes, Tree
-from dmmc.solvers import count_bounds, starts, tree_room
+from dmmc.solvers import count_bounds, starts, tree_passes, tree_room
 from dmmc.solvers.state_shapes import Between, Each, Either, Numbers, find_misfit
 
 if TYPE_CHECKING:
@@ -248,7 +246,7 @@ class Growth:
         engine, part = self._engine, self._part
         given = self.whole_rows.given
         assert given is not None
-        sums, counts = engine.run(label_sums, self._k)
+        sums, counts = engine.run(tree_passes.label_sums, self._k)
         present = np.flatnonzero(counts > 0)
         if len(present) < 2:
             (labelling,), _ = starts.k_means(engine.dataset, engine.run, part, 2, 1, self._seed)
@@ -267,7 +265,7 @@ class Growth:
     def _gain(self, W: Array, b: float) -> tuple[float, float]:
         """Share of the rows with f >= 0, and the fall of the sum of squares, in units of all rows'."""
         tree = Tree(W[None], np.array([b]), np.array([[-1, -2]]))
-        weighted, above = self._engine.run(upper_sums, tree)
+        weighted, above = self._engine.run(tree_passes.upper_sums, tree)
         total = self._part.total
         if not 0 < above < total:
             return above / self._geometry.total, -math.inf
@@ -328,19 +326,3 @@ class Growth:
 
     def _reach(self, leaves: tuple[Leaf, ...], at: int) -> list[tuple[float, float]]:
         return tree_room.reach([leaf.share for leaf in leaves], at, self._k, self._lowest, self._highest)
-
-
-def label_sums(block: Block, n_labels: int) -> tuple[Array, Array]:
-    """Sums of the rows with each given label, and their weight."""
-    assert block.given is not None
-    omega = np.ones(block.stop - block.start) if block.weight is None else block.weight
-    coef = np.zeros((len(omega), n_labels))
-    coef[np.arange(len(omega)), block.given] = omega
-    return kernels.weighted_sum(block.rows, coef), coef.sum(axis=0)
-
-
-def upper_sums(block: Block, tree: Tree) -> tuple[Array, float]:
-    """Sum of the rows that go to child 1 of the root, and their weight."""
-    omega = np.ones(block.stop - block.start) if block.weight is None else block.weight
-    coef = np.where(passes.label_rows(block, tree) == 1, omega, 0.0)
-    return kernels.weighted_sum(block.rows, coef[:, None])[0], float(coef.sum())

@@ -10,12 +10,7 @@ ROUNDING = 1e-9
 def reach(shares: Sequence[float], at: int, k: int, lowest: float, highest: float) -> list[tuple[float, float]]:
     """Shares that one side of a leaf's split may have, as intervals; empty: the leaf may not be split.
 
-    A leaf that is to become m clusters needs a share from m times the least to m times the largest.
-
-    shares : of all leaves
-    at : the leaf to split
-    k : clusters wanted in the end
-    lowest, highest : bounds of a cluster's share
+    A leaf that is to become m clusters needs a share from m times the least to m times the largest, of k in the end.
     """
     others = [_clusters(share, k, lowest, highest) for number, share in enumerate(shares) if number != at]
     share = shares[at]

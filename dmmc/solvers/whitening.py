@@ -32,12 +32,7 @@ def moment(block: Block, params: None) -> Array:
 
 
 def whiten(gram: Array, total: float, ridge: float) -> tuple[Array, Array]:
-    """M, and the eigenvalues Λ of the Gram matrix.
-
-    gram : (q, q), `Σ ω A Aᵀ`
-    total : Σω
-    ridge : λn
-    """
+    """M, and the eigenvalues Λ, of the Gram matrix `Σ ω A Aᵀ` (q, q), Σω and the ridge λn."""
     values, Q = np.linalg.eigh(gram)
     values = np.maximum(values, 0.0)
     ridge = max(ridge, 1e-12 * float(values[-1]))  # below this eigenvalues are rounding
