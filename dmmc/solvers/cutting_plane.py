@@ -21,7 +21,7 @@ from dmmc.model.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Label
 from dmmc.solvers import count_bounds
 from dmmc.solvers.cutting_plane_state import Point, Problem, Run, State, describe_shapes
 from dmmc.solvers.driver import Restarts
-from dmmc.solvers.parts import check_convex, check_parts
+from dmmc.solvers.required_parts import check_convex, check_parts
 from dmmc.solvers.reseed import reseed_cluster
 from dmmc.solvers.state_shapes import find_misfit
 

@@ -19,7 +19,7 @@ from dmmc.model.losses import Loss
 from dmmc.model.passes import ByScores, Drawn, Given, Hyperplanes, Labelling, Oracle
 from dmmc.solvers import count_bounds, sgd_epoch
 from dmmc.solvers.driver import Restarts
-from dmmc.solvers.parts import check_parts
+from dmmc.solvers.required_parts import check_parts
 from dmmc.solvers.sgd_epoch import Came, Epoch, Leg
 from dmmc.solvers.state_shapes import Between, Each, Kinds, Numbers, find_misfit
 
