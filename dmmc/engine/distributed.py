@@ -157,7 +157,7 @@ class Distributed(AbstractContextManager["Distributed"]):
                     for task in self._watch.find_lost(running, self._source.name):  # 3
                         running.remove(task)
                         self._cluster.release([task.future])
-                        waiting.append(self._place_again(task))
+                        waiting.extend(self._replace_lost(task))
                     continue
                 outcomes = self._cluster.collect_outcomes([task.future for task in ended])
                 for task, outcome in zip(ended, outcomes, strict=True):
@@ -260,6 +260,11 @@ class Distributed(AbstractContextManager["Distributed"]):
             for version in (ROWS, self._version):
                 self._placement.sent(task.worker, version).update(span.number for span in task.spans)
         return reply, []
+
+    def _replace_lost(self, task: Task) -> Sequence[Task]:
+        """What to run instead of a task whose worker is gone or stands still."""
+        task.lost_workers += task.worker not in self._watch.workers
+        return [self._place_again(task)] if task.lost_workers < TRIES else self._split_to_blocks(task)
 
     def _place_again(self, task: Task) -> Task:
         """The same task for the worker that keeps its blocks by now."""

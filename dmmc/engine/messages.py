@@ -97,6 +97,8 @@ class Task:
     """Whether nothing else may run meanwhile, as it may end its worker."""
     failures: int = 0
     losses: int = 0
+    lost_workers: int = 0
+    """Workers that were gone before it ended: it may be what ends them."""
     future: Any = None
     began: float = 0.0
 

@@ -237,8 +237,11 @@ def test_workers_that_come_back_within_the_wait_go_on_with_the_run(grids: Grids)
 # --------------------------------------------------------------------------------------------------------- poison
 
 
-def test_a_block_that_ends_every_worker_is_named_after_a_bounded_number_of_deaths(grids: Grids, tmp_path: Path) -> None:
-    grid = grids(2, settings={"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}, nanny=True)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_block_that_ends_every_worker_is_named_after_a_bounded_number_of_deaths(
+    grids: Grids, tmp_path: Path, workers: int
+) -> None:
+    grid = grids(workers, settings={"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}, nanny=True)
     X = blobs()
     with engine_on(grid, X) as engine:
         bounds = engine.dataset.bounds
@@ -247,8 +250,9 @@ def test_a_block_that_ends_every_worker_is_named_after_a_bounded_number_of_death
     assert f"block 5 of {engine.dataset.name} (rows {bounds[5]} to {bounds[6] - 1}) ended every worker" in str(
         error.value
     )
-    # once with its neighbours and once by itself, each as often as Dask allows
-    assert fault_work.runs(tmp_path, "death") == 4
+    # Once with its neighbours and once by itself; each time two deaths, which is as often as Dask allows, or, if there
+    # was no worker left in between, up to one more than the number of tries.
+    assert 4 <= fault_work.runs(tmp_path, "death") <= 2 * (TRIES + 1)
 
 
 # --------------------------------------------------------------------------------------------------- work that raises
