@@ -88,7 +88,7 @@ def _describe(found: MatrixNode, location: Location, store: str) -> Stored:
         check_complete(node, name, None)
         (n_rows, n_features), dtype = node.shape, memory_dtype(node.dtype, name)
         nnz = n_rows * n_features
-        reader = ZarrRows(location, name)
+        reader = ZarrRows(location, name, n_features)
         bounds = block_bounds(n_rows, n_features, dtype.itemsize)
     shape, names = (n_rows, n_features), read_names(found, store)
     return Stored(name, *shape, dtype, found.is_sparse, bounds, nnz, reader, **names)
@@ -136,30 +136,8 @@ class ForwardReader:
         raise AssertionError
 
 
-class ZarrRows:
-    """Rows of a dense zarr array."""
-
-    def __init__(self, location: Location, name: str) -> None:
-        self._location = location
-        self._name = name
-        self._forward: ForwardReader | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ZarrRows, (self._location, self._name)
-
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows start to stop."""
-        if self._forward is None:
-            self._forward = ForwardReader(self._location.open(), self._name)
-        return np.ascontiguousarray(as_numbers(self._forward.read(start, stop), self._name))
-
-    def load(self, n_jobs: int | None) -> NDArray[Any]:
-        """All rows."""
-        return read_all(self._location.open(), self._name, n_jobs)
-
-
-class ZarrCsr:
-    """Rows of an anndata-style group of CSR arrays."""
+class _ZarrReader:
+    """Base of readers: where the matrix is, and what has been opened of it, which is not pickled."""
 
     def __init__(self, location: Location, name: str, n_features: int) -> None:
         self._location = location
@@ -168,7 +146,25 @@ class ZarrCsr:
         self._parts: tuple[ForwardReader, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ZarrCsr, (self._location, self._name, self._n_features)
+        return type(self), (self._location, self._name, self._n_features)
+
+
+class ZarrRows(_ZarrReader):
+    """Rows of a dense zarr array."""
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows start to stop."""
+        if not self._parts:
+            self._parts = (ForwardReader(self._location.open(), self._name),)
+        return np.ascontiguousarray(as_numbers(self._parts[0].read(start, stop), self._name))
+
+    def load(self, n_jobs: int | None) -> NDArray[Any]:
+        """All rows."""
+        return read_all(self._location.open(), self._name, n_jobs)
+
+
+class ZarrCsr(_ZarrReader):
+    """Rows of an anndata-style group of CSR arrays."""
 
     def read(self, start: int, stop: int) -> Csr:
         """Rows start to stop, columns sorted."""

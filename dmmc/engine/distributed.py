@@ -69,17 +69,12 @@ class Distributed(AbstractContextManager["Distributed"]):
         """Replace weights and given labels; the rows stay."""
         self._version += 1
         self._source = dataset
-        stored = dataset if isinstance(dataset, Stored) else None
-        self._piece = getattr(stored.reader, "piece", None) if stored is not None else None
+        self._piece = getattr(dataset.reader, "piece", None) if isinstance(dataset, Stored) else None
         """Gives rows as a graph of Dask's, which only the driver has."""
-        self._reader = stored.reader if stored is not None and self._piece is None else None
-        if stored is None:
-            assert isinstance(dataset, Dataset)
-            self._has_columns = any(block.weight is not None or block.given is not None for block in dataset.blocks)
-            self.dataset: Rows = dataset
-        else:
-            self._has_columns = stored.weight is not None or stored.given is not None
-            self.dataset = replace(stored, gather=self.take)
+        self._reader = dataset.reader if isinstance(dataset, Stored) and self._piece is None else None
+        with_columns = dataset.blocks if isinstance(dataset, Dataset) else (dataset,)
+        self._has_columns = any(part.weight is not None or part.given is not None for part in with_columns)
+        self.dataset = replace(dataset, gather=self.take) if isinstance(dataset, Stored) else dataset
 
     def over(self, dataset: Rows) -> Distributed:
         """An engine of the same kind over other rows."""
