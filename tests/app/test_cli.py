@@ -401,6 +401,7 @@ def test_an_interrupted_fit_ends_soon_with_130_and_leaves_a_checkpoint(
     assert os.listdir(tmp_path / "made") == ["out"]
 
 
+@pytest.mark.slow
 def test_an_impatient_user_who_interrupts_twice_gets_no_traceback_either(
     start: Start, long_store: Path, tmp_path: Path
 ) -> None:
@@ -422,6 +423,7 @@ def replacing(start: Start, long_store: Path, fitted: Path, tmp_path: Path) -> s
     return process
 
 
+@pytest.mark.slow
 def test_an_interrupted_fit_leaves_an_earlier_result_and_the_next_one_replaces_it(
     replacing: subprocess.Popen[str], cli: Any, digits_store: Path, fitted: Path, tmp_path: Path
 ) -> None:
@@ -438,6 +440,7 @@ def test_an_interrupted_fit_leaves_an_earlier_result_and_the_next_one_replaces_i
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 def test_of_three_fits_begun_at_once_one_writes_the_out(start: Start, digits_store: Path, tmp_path: Path) -> None:
     arguments = ("fit", digits_store, "-k", 10, "-o", tmp_path / "out", "--quiet")
     processes = [start(*arguments) for _ in range(3)]
@@ -449,6 +452,7 @@ def test_of_three_fits_begun_at_once_one_writes_the_out(start: Start, digits_sto
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 def test_a_killed_fit_leaves_a_folder_that_says_so_and_blocks_nobody(
     start: Start, cli: Any, long_store: Path, digits_store: Path, tmp_path: Path
 ) -> None:
@@ -469,6 +473,7 @@ def test_a_killed_fit_leaves_a_folder_that_says_so_and_blocks_nobody(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 def test_a_fit_killed_while_it_replaces_a_result_leaves_the_result(
     replacing: subprocess.Popen[str], cli: Any, digits_store: Path, fitted: Path, tmp_path: Path
 ) -> None:
@@ -542,6 +547,7 @@ def test_max_seconds_keeps_the_best_so_far_and_says_so(cli: Any, long_store: Pat
     assert run["objective"] <= min(known)
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_one_live_line_with_everything_on_it(start: Start, long_store: Path, tmp_path: Path) -> None:
     main, terminal = pty.openpty()
     options = [*ENDLESS, "--set", "n_init=2", "--max-seconds", 3]
@@ -573,6 +579,7 @@ def test_a_terminal_shows_one_live_line_with_everything_on_it(start: Start, long
     assert "{" not in shown.decode()
 
 
+@pytest.mark.slow
 def test_a_fit_whose_stderr_is_closed_works(digits_store: Path, tmp_path: Path) -> None:
     command = f'exec {sys.executable} -m dmmc fit "$0" -k 2 -o out 2>&-'
     folder = str(Path(dmmc.__file__).parents[1])
@@ -691,6 +698,7 @@ def test_a_csv_of_ones_own_goes_all_the_way(cli: Any, tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------------------------- demo
 
 
+@pytest.mark.slow
 def test_the_demo_tells_the_whole_story_anywhere(cli: Any, tmp_path: Path) -> None:
     before = time.monotonic()
     done = cli("demo", cwd=tmp_path)

@@ -19,6 +19,7 @@ import zarr
 
 import dmmc
 
+pytestmark = pytest.mark.slow
 CONFTEST = """
 from pathlib import Path
 import pytest

@@ -143,10 +143,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
-@pytest.mark.parametrize("kind", ["numpy", "zarr", "dask"])
+@pytest.mark.parametrize("kind", ["numpy", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("zarr", "dask"))])
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_option_on_a_cluster_has_the_bits_of_threads(client: Any, tmp_path: Path, kind: str, name: str) -> None:
-    options: dict[str, Any] = {"n_clusters": 3, "max_iter": 25, **OPTIONS[name]}
+    options: dict[str, Any] = {"n_clusters": 3, "max_iter": 8, **OPTIONS[name]}
     X = blobs()
     assert bits(dmmc.fit(source_of(kind, X, tmp_path), scheduler=client, **options)) == bits(dmmc.fit(X, **options))
 

@@ -72,6 +72,7 @@ def test_four_digits_are_found_as_well_as_by_k_means(load: Load) -> None:
     assert np.median(found) >= reference - 0.01
 
 
+@pytest.mark.slow
 def test_sparse_texts_are_told_apart_better_than_by_k_means(load: Load) -> None:
     X, y = load("newsgroups_rec")
     found = scores(X, y, 4, "accuracy")

@@ -286,6 +286,7 @@ def blocks_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
 def test_threads_and_workers_give_the_same_bits(
     clients: Callable[[int], Any], blocks_of: Callable[[str], None], pair: tuple[Array, Array], name: str
 ) -> None:

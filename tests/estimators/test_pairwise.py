@@ -349,6 +349,7 @@ def bits(run: Any) -> tuple[bytes, bytes, list[float]]:
     return run.model.coef_.tobytes(), run.model.intercept_.tobytes(), [line["objective"] for line in run.history]
 
 
+@pytest.mark.slow
 def test_threads_and_workers_give_the_same_bits(
     load: Load, clients: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -283,6 +283,7 @@ def test_the_bits_do_not_depend_on_threads(case: str, small_blocks: None) -> Non
     assert bits(dmmc.fit(X, n_jobs=1, **CASES[case])) == bits(dmmc.fit(X, n_jobs=4, **CASES[case]))
 
 
+@pytest.mark.slow
 def test_the_bits_are_those_of_one_worker_and_of_two(
     small_blocks: None, clients: Callable[[int], Any], tmp_path: Path
 ) -> None:
@@ -452,6 +453,7 @@ def test_the_published_step_is_a_batch_step_an_epoch() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.slow
 def test_all_four_are_on_the_command_line(method: str, cli: Any, digits_store: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     options = ["--method", method, "--set", "C=20", "--set", "max_iter=5", "--quiet"]

@@ -298,6 +298,7 @@ def test_dense_and_sparse_rows_give_the_same_clusters_and_subspace() -> None:
     np.testing.assert_allclose(dense.components_, sparse.components_, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_threads_and_workers_give_the_same_bits(clients: Callable[[int], Any]) -> None:
     X = data_sets.load("digits")[0][:500].astype(np.float32)
     one = SubspaceMMC(5, random_state=0, n_jobs=1).fit(X)

@@ -682,6 +682,7 @@ def test_scikit_learn_accepts_it_with_features(check: str) -> None:
 
 @pytest.mark.skipif(find_spec("umap") is None, reason="umap-learn is not installed")
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_a_umap_embedding_maps_new_rows_too() -> None:
     model = CuttingPlaneMMC(10, features="umap", init="graph", random_state=0).fit(DIGITS)
     np.testing.assert_array_equal(model.predict(DIGITS), model.labels_)

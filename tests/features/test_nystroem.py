@@ -249,6 +249,7 @@ def bits(run: Any) -> tuple[bytes, ...]:
     return run.labels.tobytes(), repr(lines).encode(), *(arrays[name].tobytes() for name in sorted(arrays))
 
 
+@pytest.mark.slow
 def test_threads_and_workers_give_the_same_bits(small_blocks: None, clients: Callable[[int], Any]) -> None:
     wanted = bits(moon_fit(n_jobs=1))
     assert bits(moon_fit(n_jobs=3)) == wanted
@@ -257,6 +258,7 @@ def test_threads_and_workers_give_the_same_bits(small_blocks: None, clients: Cal
 
 
 @pytest.mark.parametrize("phase", ["landmarks", "start", "search"])
+@pytest.mark.slow
 def test_an_interrupted_fit_goes_on_to_the_same_bits(tmp_path: Path, small_blocks: None, phase: str) -> None:
     def interrupt(event: dict[str, Any]) -> None:
         if event["phase"] == phase and event.get("iteration", 4) == 4:

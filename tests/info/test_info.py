@@ -263,6 +263,7 @@ def test_more_rows_features_and_clusters_need_more_memory():
 
 
 @pytest.mark.parametrize(("shape", "k"), [((300_000, 120), 2), ((1500, 12_000), 10)])
+@pytest.mark.slow
 def test_a_fit_needs_what_was_said_within_a_factor_of_two(tmp_path, shape, k):
     if not Path("/proc/self/status").exists():
         pytest.skip("peak memory is read from /proc, which this system does not have")

@@ -166,6 +166,7 @@ def test_of_long_rows_the_columns_that_say_most_are_kept(kind: str, monkeypatch:
     assert np.array_equal(whole.columns, np.arange(400))
 
 
+@pytest.mark.slow
 def test_a_fit_of_many_sparse_features_keeps_its_summary_and_its_report_small(tmp_path: Path) -> None:
     d = 200_000
     rows = long_rows("sparse", 3000, d)

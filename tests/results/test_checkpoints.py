@@ -21,7 +21,7 @@ import scipy.sparse
 import zarr
 from forgeries import Change, put
 from stops import Stop, stop_after
-from waits import end_of, until
+from waits import end_of, scale, until
 
 import dmmc
 from dmmc.plain_json import plain
@@ -661,10 +661,11 @@ def test_the_history_goes_on_in_time(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(Stop):
         dmmc.fit(digits(), 10, out=out, callbacks=stop_after(5))
-    time.sleep(0.3)
+    pause = scale(0.3)
+    time.sleep(pause)
     run = dmmc.fit(digits(), 10, out=out, resume=True)
     seconds = [line["seconds"] for line in run.history]
     assert seconds == sorted(seconds)
-    assert seconds[5] - seconds[4] < 0.3
+    assert seconds[5] - seconds[4] < pause
     labels = zarr.open(str(out / "labels.zarr"), mode="r")[:]
     assert np.array_equal(labels, run.labels)

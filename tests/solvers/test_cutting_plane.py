@@ -59,6 +59,7 @@ def lowest_of_all_labellings(Z: Array, C: float, beta: float) -> float:
     return min(svm(Z, y, C, beta) for y in 1.0 - 2.0 * bits)
 
 
+@pytest.mark.slow
 def test_the_best_of_many_random_starts_is_the_minimum_over_all_labellings() -> None:
     C, beta = 10.0, 0.03
     off = []

@@ -226,6 +226,7 @@ def lowest_of_all(K: Array, ridge: float, limit: int) -> float:
 
 
 @pytest.mark.parametrize(("n", "limit"), [(10, 2), (11, 1), (12, 0)])
+@pytest.mark.slow
 def test_sweeps_and_the_published_mutation_find_the_optimum_of_tiny_data(n: int, limit: int) -> None:
     rng = np.random.default_rng(n)
     K = kernel(rng.normal(size=(n, 2)), 1.0)
