@@ -83,7 +83,7 @@ class EvolutionaryMMC(KernelParameters, BinaryClusterer):
     )
     rank: int | str | None = parameter(
         None,
-        at_least(2, "auto", None),
+        Number('None, "auto", or a whole number of at least 2', 2, whole=True, words=("auto", None)),
         "rows, drawn at random, through which the kernel is seen (Nyström): FastEvoMMC, for any number of rows. "
         '"auto" is a tenth of the rows up to 200, or a hundredth of them up to 1,000. None is the full kernel, up to '
         "5,000 rows",
