@@ -15,6 +15,9 @@ from dmmc.pairs.io import Links
 CLOSED = 20_000
 """Pairs of one kind that links may imply; where it would be more, those that were given have to do."""
 
+NAMED = 4
+"""Pairs at either end of a chain that a message names."""
+
 
 def check_links(links: Links, n_rows: int, n_clusters: int) -> Links:
     """The distinct pairs, if all are of known rows and no two contradict each other.
@@ -101,12 +104,14 @@ def _refuse_contradiction(links: Links, n_clusters: int) -> None:
             return
         p = int(bad[0])
     chain = _chain(links, parts, p)
-    words = ", ".join(f"{a} {'must' if links.must[q] else 'cannot'} {b} ({links.short(q)})" for a, b, q in chain)
+    words = [f"{a} {'must' if links.must[q] else 'cannot'} {b} ({links.short(q)})" for a, b, q in chain]
+    if len(words) > 2 * NAMED:
+        words[NAMED:-NAMED] = [f"... {len(words) - 2 * NAMED} more ..."]
     follows = "with two clusters " if any(not links.must[q] for _, _, q in chain) else ""
     raise InputError(
         f"{links.place(p)} says that rows {links.one[p]} and {links.other[p]} "
         f"{'must' if links.must[p] else 'cannot'} be together, but {follows}the opposite follows from other pairs: "
-        f"{words}; one of them has to go."
+        f"{', '.join(words)}; one of them has to go."
     )
 
 

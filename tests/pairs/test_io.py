@@ -140,6 +140,18 @@ def test_the_line_and_the_chain_of_a_file_are_named(tmp_path: Path) -> None:
         check_links(read(tmp_path / "p.csv"), 3, 3)
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_of_a_long_chain_both_ends_are_named_and_the_rest_is_counted(k: int) -> None:
+    chain = [(i, i + 1, "must") for i in range(5000)]
+    with pytest.raises(InputError) as error:
+        check_links(read([*chain, (5000, 0, "cannot")]), 5001, k)
+    said = str(error.value)
+    assert len(said) < 600
+    assert "5000 must 4999 (constraints[4999]), 4999 must 4998" in said
+    assert "... 4992 more ..., 4 must 3 (constraints[3])" in said
+    assert said.endswith("1 must 0 (constraints[0]); one of them has to go.")
+
+
 def test_three_rows_may_all_be_apart_in_three_clusters() -> None:
     assert check_links(read([(0, 1, "cannot"), (1, 2, "cannot"), (0, 2, "cannot")]), 3, 3).size == 3
 
