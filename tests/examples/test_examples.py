@@ -161,16 +161,32 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "my rows.csv"
 
 
-def test_the_batch_job_converts_once_and_clusters_each_time(examples: Path, table: Path, tmp_path: Path) -> None:
-    for out in ("out", "out/"):
+def test_the_batch_job_clusters_the_rows_that_are_there_now(examples: Path, table: Path, tmp_path: Path) -> None:
+    header, *rows = table.read_text().splitlines()
+    for out, count in (("out", 120), ("out/", 80)):  # the second day there are fewer
+        earlier = table.stat()
+        table.write_text("\n".join([header, *rows[:count], ""]))
+        os.utime(table, ns=(earlier.st_atime_ns, earlier.st_mtime_ns))  # as copies may do
         done = run("bash", examples / "batch.sh", table, 2, out, 60, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         *about, last = done.stdout.splitlines()
-        assert "120 x 3" in "\n".join(about)
-        assert json.loads(last)["sizes"] == [60, 60]
+        assert f"{count} x 3" in "\n".join(about)
+        assert json.loads(last)["sizes"] == [count // 2, count // 2]
         assert (tmp_path / "out" / "labels.csv").read_text().startswith("row,cluster\nrow0,")
-        table.unlink(missing_ok=True)  # the second time the store is there already
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.zarr"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [table.name, "out", "out.zarr"]
+
+
+def test_the_batch_job_never_clusters_the_rows_of_an_earlier_day(examples: Path, table: Path, tmp_path: Path) -> None:
+    command = ("bash", examples / "batch.sh", table, 2, "out", 60)
+    assert run(*command, cwd=tmp_path).returncode == 0
+    result = (tmp_path / "out" / "run.json").read_bytes()
+    table.write_text(table.read_text() + "ragged,1\n")
+    assert run(*command, cwd=tmp_path).returncode == 2
+    table.unlink()
+    done = run(*command, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "does not exist" in done.stderr
+    assert (tmp_path / "out" / "run.json").read_bytes() == result
 
 
 def test_the_batch_job_fails_with_the_code_of_what_failed(examples: Path, table: Path, tmp_path: Path) -> None:
