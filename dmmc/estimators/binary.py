@@ -108,5 +108,4 @@ class BinaryClusterer(MarginClusterer):
         )
         self._set_hyperplanes(planes, context)
         self._warn_of_early_end(ended)
-        self._warn_of_bound(ended, bool(priced))
-        self._warn_of_empty_clusters()
+        self._warn_of_sizes(context, bool(priced))

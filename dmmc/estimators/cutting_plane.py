@@ -103,12 +103,14 @@ class CuttingPlaneClusterer(FeaturedClusterer):
             reseeded=run.reseeded,
             **self._list_choices(problem),
         )
-        self._set_hyperplanes(geometry.raw(best.W, best.b, best.price), context)
+        order = self._set_hyperplanes(geometry.raw(best.W, best.b, best.price), context)
         self._set_subspace(best.W, geometry)
         self._warn_of_early_end(ended)
         if run.reseeded:
             warn(f"a dying cluster was seeded again {run.reseeded} time(s).", ClusteringWarning)
-        self._warn_of_bound(ended, priced)
+        # at the run's last point, as the best one may be from before the fall
+        fallen = np.flatnonzero(run.at.price[order] > 0).tolist() if ended == "count bound" else None
+        self._warn_of_sizes(context, priced, fallen)
         shares = np.bincount(self.labels_, engine.dataset.weight, minlength=problem.n_clusters)
         if self._count_rows().all() and is_violated(shares / shares.sum(), problem.lowest, problem.highest):
             warn(
@@ -116,7 +118,6 @@ class CuttingPlaneClusterer(FeaturedClusterer):
                 f"max_size={self.max_size}): too many rows are alike in {engine.dataset.name}.",
                 ClusteringWarning,
             )
-        self._warn_of_empty_clusters()
 
     def _list_choices(self, problem: Problem) -> dict[str, Any]:
         """What else was chosen, for `choices_`."""

@@ -17,7 +17,7 @@ from dmmc.data.dataset import Rows
 from dmmc.data.open import open_dataset
 from dmmc.engine import Engine, Local
 from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError, warn
-from dmmc.estimators import feature_space, parameters
+from dmmc.estimators import feature_space, parameters, size_notes
 from dmmc.estimators.checks import attach_labels, attach_weights, draw_seed
 from dmmc.estimators.context import FitContext, use_one_blas_thread
 from dmmc.estimators.fitted_model import FittedClusterer
@@ -178,8 +178,11 @@ class MarginClusterer(SearchParameters, FittedClusterer):
             "ended": ended,
         }
 
-    def _set_hyperplanes(self, planes: Hyperplanes | Tree, context: FitContext) -> None:
-        """Set the hyperplanes, clusters numbered by size, prices in the biases; label the rows by `predict`'s rule."""
+    def _set_hyperplanes(self, planes: Hyperplanes | Tree, context: FitContext) -> Array:
+        """Set the hyperplanes, clusters numbered by size, prices in the biases; label the rows by `predict`'s rule.
+
+        Gives the label that each cluster had before: its hyperplane, or leaf.
+        """
         context.tell_phase("label")
         engine = context.engine
         found = list(engine.rows(_label_block, planes))
@@ -192,7 +195,7 @@ class MarginClusterer(SearchParameters, FittedClusterer):
             self.tree_ = np.where(leaves, -1 - number[np.where(leaves, -1 - planes.children, 0)], planes.children)
             self.coef_, self.intercept_ = planes.W, planes.b
             self.labels_ = number.astype(np.int32)[labels]
-            return
+            return order
         bias = planes.b + planes.price
         if len(planes.W) == 1:
             sign = 1.0 if order[0] == 0 else -1.0
@@ -205,6 +208,7 @@ class MarginClusterer(SearchParameters, FittedClusterer):
             self.labels_ = np.concatenate([block for block, _ in found]).astype(np.int32)
         else:
             self.labels_ = np.argsort(order).astype(np.int32)[labels]
+        return order
 
     @property
     def max_passes(self) -> int:
@@ -275,22 +279,19 @@ class MarginClusterer(SearchParameters, FittedClusterer):
                 ConvergenceWarning,
             )
 
-    def _warn_of_bound(self, ended: str, priced: bool) -> None:
-        """Warn where a count bound is active."""
-        if priced or ended == "count bound":
-            then = "the search ended there" if ended == "count bound" else "the search went on within it"
-            more = ", and its price is folded into the biases" if priced else ""
-            warn(
-                f"a count bound (min_size={self.min_size}, max_size={self.max_size}) is active: cluster sizes "
-                f"{self._count_rows().tolist()}; {then}{more}.",
-                ClusteringWarning,
-            )
+    def _warn_of_sizes(self, context: FitContext, priced: bool, fallen: Sequence[int] | None = None) -> None:
+        """Warn where a count bound is active, and of clusters without rows.
 
-    def _warn_of_empty_clusters(self) -> None:
-        """Warn where a cluster has no rows."""
-        k, present = self.n_clusters, np.count_nonzero(self._count_rows())
-        if present < k:
-            warn(f"only {present} of {k} clusters have rows; are there {k} distinct groups of rows?", ClusteringWarning)
+        priced : whether prices hold clusters at a bound
+        fallen : clusters that ended the search, as of `size_notes.warn_of_bounds`
+        """
+        n = len(self.labels_)
+        sizes = np.bincount(self.labels_, context.engine.dataset.weight, minlength=self.n_clusters)
+        if priced or fallen is not None:
+            least, most = self._choose_bounds(n)
+            bounds = (least * n, most * n)
+            size_notes.warn_of_bounds(sizes * n / sizes.sum(), bounds, (self.min_size, self.max_size), fallen)
+        size_notes.warn_of_empty_clusters(self._count_rows())
 
     def _count_rows(self) -> Array:
         return np.bincount(self.labels_, minlength=self.n_clusters)

@@ -152,7 +152,7 @@ def test_a_size_bound_is_kept_and_told(rings: tuple[Array, Array]) -> None:
     X, _ = rings
     uneven = np.concatenate([X[X[:, 0] ** 2 + X[:, 1] ** 2 > 0.5], X[X[:, 0] ** 2 + X[:, 1] ** 2 < 0.5][:60]])
     truth = (np.arange(len(uneven)) >= len(uneven) - 60).astype(int)
-    with pytest.warns(ClusteringWarning, match=r"count bound \(min_size=0.6"):
+    with pytest.warns(ClusteringWarning, match="cluster 1 kept shrinking and was held at the minimum size"):
         model = EvolutionaryMMC(sigma=0.3, balance=0.9, min_size=0.6, init=truth, offspring=0, random_state=0).fit(
             uneven
         )

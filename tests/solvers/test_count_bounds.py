@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from dmmc import ClusteringWarning, CuttingPlaneMMC
 from dmmc.data.open import open_dataset
 from dmmc.engine import Local
+from dmmc.estimators import size_notes
 from dmmc.model import passes
 from dmmc.model.passes import Hyperplanes
 from dmmc.solvers import count_bounds
@@ -119,7 +121,7 @@ def test_equal_sizes_can_be_asked_for(k: int, order: str) -> None:
         rng.standard_normal((200, 4))
         + 3.0 * rng.standard_normal((k, 4))[np.minimum(rng.integers(2 * k, size=200), k - 1)]
     )
-    with pytest.warns(ClusteringWarning, match=r"count bound \(min_size=1, max_size=1\) is active"):
+    with pytest.warns(ClusteringWarning, match=r"held at the m(in|ax)imum size \(\d+ rows\)"):
         model = CuttingPlaneMMC(k, min_size=1, max_size=1, order=order, random_state=0).fit(X)
     assert np.ptp(np.bincount(model.labels_, minlength=k)) <= 2
     assert model.choices_["prices_folded_into_biases"] is True
@@ -149,7 +151,7 @@ def test_one_row_against_all_others_is_not_a_clustering(load: Load, order: str) 
 
 def test_sizes_of_a_large_fit_respect_the_bounds(load: Load) -> None:
     X, _ = load("digits")
-    with pytest.warns(ClusteringWarning, match="count bound"):
+    with pytest.warns(ClusteringWarning, match=r"kept growing and (was|were) held at the maximum size"):
         model = CuttingPlaneMMC(10, min_size=0.9, max_size=1.1, random_state=0).fit(X)
     sizes = np.bincount(model.labels_, minlength=10)
     assert sizes.min() >= int(0.9 * 179.7) - 1
@@ -168,10 +170,46 @@ def test_a_search_ends_where_a_cluster_falls_to_a_loose_bound_and_goes_on_within
     assert np.bincount(tight.labels_, minlength=20).min() >= int(0.5 * len(X) / 20) - 1
 
 
-def test_a_search_that_ended_at_a_bound_says_so(load: Load) -> None:
+def test_a_search_that_ended_at_a_bound_says_which_cluster_fell_and_what_to_try(load: Load) -> None:
     X, _ = load("digits")
-    with pytest.warns(ClusteringWarning, match=r"count bound \(min_size=0.1, .* is active: .* the search ended there"):
+    with pytest.warns(ClusteringWarning) as told:
         CuttingPlaneMMC(20, random_state=0).fit(X)
+    (said,) = [str(one.message) for one in told]
+    found = re.fullmatch(
+        r"cluster (\d+) kept shrinking, and the search ended at the minimum size \(8 rows\) with the best labels until "
+        r"then; try fewer clusters, or a smaller min_size \(it is 0\.1, and 0 is no minimum\)\.",
+        said,
+    )
+    assert found, said
+    assert int(found[1]) < 20
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_clusters_that_a_bound_holds_are_named(k: int, load: Load) -> None:
+    X, y = load("digits")
+    rows = np.concatenate([np.flatnonzero(y == digit)[: 25 if digit == k - 1 else 160] for digit in range(k)])
+    with pytest.warns(ClusteringWarning) as told:
+        model = CuttingPlaneMMC(k, min_size=0.6, balance=0.6, random_state=0).fit(X[rows])
+    (said,) = [str(one.message) for one in told]
+    least = int(0.6 * len(rows) / k)
+    fewer = "fewer clusters, or " if k > 2 else ""
+    assert said == (
+        f"cluster {k - 1} kept shrinking and was held at the minimum size ({least} rows); try {fewer}a smaller "
+        "min_size (it is 0.6, and 0 is no minimum)."
+    )
+    assert least <= np.bincount(model.labels_)[k - 1] <= 1.1 * least
+
+
+def test_a_sentence_names_a_few_clusters() -> None:
+    names = [size_notes.name_clusters(range(count)) for count in range(6)]
+    assert names == [
+        "a cluster",
+        "cluster 0",
+        "clusters 0 and 1",
+        "clusters 0, 1 and 2",
+        "clusters 0, 1, 2 and 1 more",
+        "clusters 0, 1, 2 and 2 more",
+    ]
 
 
 # ------------------------------------------------------------------------------------------------ dying clusters
