@@ -5,7 +5,7 @@ each, for k = 2 and 10. Reading is in the time of both. Ours is `dmmc.fit(path, 
 dask-ml gets a float32 array in `--chunks` chunks (two a worker by default) that is persisted on the workers before
 `KMeans(n_clusters=k)` starts; its seconds without reading are in the JSON too. Each first fits a small slice, so
 compilation is in nobody's time. For each `random_state` they run in turn; the ratio is the median over the seeds.
-Labels are used only to score. Without dask-ml (`pip install 'dmmc[bench]'`) a sentence says so and ours is measured
+Labels are used only to score. Without dask-ml (`pip install '.[bench]'`) a sentence says so and ours is measured
 alone.
 
 JSON: `benchmark`, `small`, `machine`, `lines` (a list of `name`, `ratio`, `most` / `least` / `aim` or null, `verdict`,
@@ -110,7 +110,7 @@ def main() -> None:
     print(headline())
     there = find_spec("dask_ml") is not None
     report.measured["dask_ml"] = version("dask-ml") if there else None
-    print(f"dask-ml {version('dask-ml')}" if there else "dask-ml is not installed: pip install 'dmmc[bench]'")
+    print(f"dask-ml {version('dask-ml')}" if there else "dask-ml is not installed: pip install '.[bench]'")
     name, X, y = load_bytes(small)
     with tempfile.TemporaryDirectory() as folder, local_client(WORKERS) as client:
         fits: dict[str, Fit] = {"dmmc": partial(ours, client)}

@@ -165,7 +165,7 @@ def add_lines(report: Report, records: list[Record], fitted_slopes: dict[str, di
 def draw(path: Path, records: list[Record], fitted_slopes: dict[str, dict[str, float | None]]) -> None:
     """The log-log picture: two panels, hollow markers where workers are oversubscribed."""
     if find_spec("matplotlib") is None:
-        print("no picture: matplotlib is not installed (pip install 'dmmc[bench]')")
+        print("no picture: matplotlib is not installed (pip install '.[bench]')")
         return
     import matplotlib as mpl
 

@@ -1,5 +1,6 @@
 """What dmmc says when it cannot do what was asked, or only almost."""
 
+import os
 import sys
 import warnings
 
@@ -22,6 +23,17 @@ class ClusteringWarning(UserWarning):
 
 class ConvergenceWarning(ClusteringWarning):
     """A limit ended the search before its gap was closed; the best iterate was kept."""
+
+
+def needs(what: str, *packages: str) -> str:
+    """The sentence about packages that are not installed; dmmc is on no index, so they are named, not its extras."""
+    return f"{what} needs {' and '.join(packages)}; install with: pip install {' '.join(packages)}."
+
+
+def refuse_url(path: str | os.PathLike[str]) -> None:
+    """Refuse a URL where a path is wanted, before anything makes a path of it."""
+    if "://" in os.fspath(path):
+        raise InputError(f"{path} is a URL, and those are not yet read or written: a path on this machine is wanted.")
 
 
 def warn(message: str, category: type[ClusteringWarning]) -> None:

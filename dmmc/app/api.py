@@ -20,7 +20,7 @@ from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
 from dmmc.data.open import open_dataset, open_rows
 from dmmc.engine import Engine, Local
-from dmmc.errors import ClusteringWarning, InputError
+from dmmc.errors import ClusteringWarning, InputError, refuse_url
 from dmmc.estimators.checks import draw_seed
 from dmmc.estimators.fitting import MarginClusterer
 from dmmc.estimators.parameters import list_parameters
@@ -188,6 +188,7 @@ def load(path: str | Path) -> MarginClusterer:
     -------
     The fitted estimator, ready to predict (its training labels are in `labels.zarr`).
     """
+    refuse_url(path)
     folder = Path(path)
     if not folder.is_dir():
         raise InputError(f"{path} is not a folder that dmmc wrote; the OUT of a fit is wanted.")

@@ -11,7 +11,7 @@ import click
 
 from dmmc import __version__
 from dmmc.app import exit_codes
-from dmmc.app.cli_options import add_cluster_options, parse_settings, parse_shape, read_cluster
+from dmmc.app.cli_options import FILE, add_cluster_options, parse_settings, parse_shape, read_cluster
 from dmmc.app.exit_codes import show_path, show_warnings
 from dmmc.app.progress import Progress
 from dmmc.errors import InputError
@@ -51,7 +51,7 @@ class FitCommand(click.Command):
 @cli.command(cls=FitCommand)
 @click.argument("source")
 @click.option("-k", "--n-clusters", type=int, required=True, help="number of clusters, 2 to 100")
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="folder to write")
+@click.option("-o", "--out", type=FILE, required=True, help="folder to write")
 @click.option("--method", default="auto", show_default=True, help="see 'dmmc methods'")
 @click.option("--component", help="path inside the store")
 @click.option("--constraints", metavar="PAIRS.csv", help="rows that must or cannot be together: columns i,j,link")
@@ -61,13 +61,13 @@ class FitCommand(click.Command):
 @click.option("--overwrite", is_flag=True, help="replace an earlier result")
 @click.option("--max-seconds", type=float, help="stop then, with the best so far")
 @click.option("--n-jobs", type=int, help="threads; all cores if left out")
-@click.option("--storage-option", multiple=True, metavar="N=V", help="(not yet in this version)")
+@click.option("--storage-option", multiple=True, hidden=True)
 @click.option("--scores", is_flag=True, help="write scores.zarr too")
 @click.option("--image-shape", help="rows are images, e.g. 28x28: show them in the report")
 @click.option("--performance-report", metavar="FILE", help="on a cluster, write Dask's performance report")
 @click.option("--dashboard", is_flag=True, help="with --workers, show Dask's dashboard on this machine")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
-@click.option("--quiet", is_flag=True, help="no progress")
+@click.option("--quiet", is_flag=True, help="say nothing but errors; notes are in OUT/run.json and the report")
 @add_cluster_options
 @click.pass_obj
 def fit(
@@ -92,7 +92,7 @@ def fit(
     params = parse_settings(settings, inspect.signature(api.fit).parameters)
     cluster = read_cluster(options)
     command = shlex.join(["dmmc", *arguments])
-    with show_warnings(), Progress(quiet=quiet) as progress:
+    with show_warnings(quiet=quiet), Progress(quiet=quiet) as progress:
         run = api.fit(
             source, out=out, image_shape=shape, progress=progress, command=command, **options, **cluster, **params
         )
@@ -109,14 +109,16 @@ def fit(
 def _report_words(out: Path) -> str:
     if (out / "report.html").exists():
         return ""
-    return " (report.html needs plotly: pip install 'dmmc[report]', then dmmc report OUT)"
+    from dmmc.report import MISSING
+
+    return f" (no report.html: {MISSING[:-1]}, then say dmmc report {show_path(out)})"
 
 
 @cli.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=FILE)
 @click.argument("source")
-@click.option("-o", "--labels", type=click.Path(path_type=Path), required=True, help="LABELS.zarr to write")
-@click.option("--scores", type=click.Path(path_type=Path), help="SCORES.zarr to write")
+@click.option("-o", "--labels", type=FILE, required=True, help="LABELS.zarr to write")
+@click.option("--scores", type=FILE, help="SCORES.zarr to write")
 @click.option("--component", help="path inside the store")
 @click.option("--n-jobs", type=int, help="threads; all cores if left out")
 @add_cluster_options
@@ -148,10 +150,10 @@ def predict(
 
 
 @cli.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=FILE)
 @click.argument("source")
 @click.option("-n", "--n-pairs", type=click.IntRange(min=1), default=20, show_default=True, help="how many pairs")
-@click.option("-o", "--pairs", "target", type=click.Path(path_type=Path), required=True, help="PAIRS.csv to write")
+@click.option("-o", "--pairs", "target", type=FILE, required=True, help="PAIRS.csv to write")
 @click.option("--component", help="path inside the store")
 @click.option("--constraints", metavar="ANSWERED.csv", help="pairs that are answered: they are not asked again")
 @click.option("--restarts", type=click.IntRange(min=0), default=4, show_default=True, help="fits to compare with")
@@ -217,13 +219,13 @@ def score(labels: str, truth: str, as_json: bool) -> None:
 
 
 @cli.command()
-@click.argument("input", type=click.Path(path_type=Path))
-@click.argument("output", type=click.Path(path_type=Path))
+@click.argument("input", type=FILE)
+@click.argument("output", type=FILE)
 @click.option("--key", help="which array of an .npz")
 @click.option("--chunk-rows", type=click.IntRange(min=1), help="rows of a chunk; 4 to 16 MB if left out")
 @click.option("--overwrite", is_flag=True, help="replace OUTPUT")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
-@click.option("--quiet", is_flag=True, help="no progress")
+@click.option("--quiet", is_flag=True, help="say nothing but errors")
 def convert(
     input: Path, output: Path, key: str | None, chunk_rows: int | None, overwrite: bool, as_json: bool, quiet: bool
 ) -> None:
@@ -231,7 +233,7 @@ def convert(
     from dmmc.convert import convert as write
     from dmmc.plain_json import plain
 
-    with Progress(quiet=quiet) as progress:
+    with show_warnings(quiet=quiet), Progress(quiet=quiet) as progress:
         done = write(input, output, key=key, chunk_rows=chunk_rows, overwrite=overwrite, progress=progress)
     if as_json:
         click.echo(json.dumps(plain(done)))
@@ -257,17 +259,17 @@ def info(source: str, component: str | None, n_clusters: int, check: bool, as_js
 
 
 @cli.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=FILE)
 @click.option("--image-shape", help="rows are images, e.g. 28x28")
 def report(out: Path, image_shape: str | None) -> None:
     """Write OUT/report.html again."""
-    from dmmc.report import available
+    from dmmc.report import MISSING, available
     from dmmc.results import contents
 
     shape = parse_shape(image_shape)
     contents.read_run(out)
     if not available():
-        raise InputError("the report needs plotly; install it with: pip install 'dmmc[report]'.")
+        raise InputError(MISSING)
     click.echo(f"written: {show_path(contents.write_report(out, shape))}")
 
 
@@ -286,7 +288,7 @@ def methods(method: str | None, markdown: bool) -> None:
 
 
 @cli.command()
-@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("dmmc-demo"), show_default=True)
+@click.option("-o", "--out", type=FILE, default=Path("dmmc-demo"), show_default=True)
 def demo(out: Path) -> None:
     """Cluster 1,797 handwritten digits beside k-means, write a report, and say what to try next."""
     from dmmc.app.demo import tell

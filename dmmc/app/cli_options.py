@@ -2,11 +2,24 @@
 
 import re
 from collections.abc import Callable, Container
+from pathlib import Path
 from typing import Any
 
 import click
 
-from dmmc.errors import InputError
+from dmmc.errors import InputError, refuse_url
+
+
+class LocalPath(click.Path):
+    """A path on this machine; a URL is refused as it was given."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Make a Path of the text."""
+        refuse_url(value)
+        return super().convert(value, param, ctx)
+
+
+FILE = LocalPath(path_type=Path)
 
 OPTIONS = {"n_clusters": "-k", "random_state": "--random-state", "n_jobs": "--n-jobs", "max_seconds": "--max-seconds"}
 """Parameters of all methods that have options of their own."""

@@ -22,6 +22,7 @@ def tell(out: Path, say: Callable[[str], object]) -> None:
     from sklearn.datasets import load_digits
 
     from dmmc.app import api
+    from dmmc.report import MISSING
     from dmmc.results.metrics import score
 
     rows, truth = load_digits(return_X_y=True)
@@ -43,7 +44,7 @@ def tell(out: Path, say: Callable[[str], object]) -> None:
     if report.exists():
         say(f"Look at       {report}")
     else:
-        say("No report was written: it needs plotly (pip install 'dmmc[report]').")
+        say(f"No report was written: {MISSING}")
     name = "dmmc" if shutil.which("dmmc") else str(Path(sys.executable).with_name("dmmc"))
     say(f"Try next      {name} convert YOUR.csv data.zarr")
     say(f"              {name} fit data.zarr -k 10 -o result")

@@ -103,12 +103,12 @@ def show_path(path: Path) -> str:
 
 
 @contextmanager
-def show_warnings() -> Iterator[None]:
-    """Tell what a fit warns of in a sentence each, when it is done."""
+def show_warnings(*, quiet: bool = False) -> Iterator[None]:
+    """Tell what a command warns of in a sentence each, when it is done; or nothing of it."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ClusteringWarning)
         yield
-    for warning in caught:
+    for warning in () if quiet else caught:
         if issubclass(warning.category, ClusteringWarning):
             complain(f"note: {warning.message}")
         else:

@@ -9,7 +9,7 @@ from typing import Any
 
 from dmmc.convert.formats import find_reader
 from dmmc.convert.store import Writer
-from dmmc.errors import InputError
+from dmmc.errors import InputError, refuse_url
 from dmmc.results.atomic_files import write_folder
 
 __all__ = ["convert"]
@@ -84,6 +84,8 @@ def convert(
         When the disk is full or the target cannot be written. Nothing is left behind.
     """
     begun = time.perf_counter()
+    refuse_url(source)
+    refuse_url(target)
     source, target = Path(source), Path(target)
     _check(source, target, chunk_rows, overwrite)
     kind = find_reader(source)
@@ -119,7 +121,7 @@ def _check(source: Path, target: Path, chunk_rows: int | None, overwrite: bool) 
     if not (target.exists() or target.is_symlink()):
         return
     if not overwrite:
-        raise InputError(f"{target} exists: choose another name, or ask for it to be overwritten.")
+        raise InputError(f"{target} exists: choose another name, or add --overwrite (overwrite=True) to replace it.")
     if target.resolve() in source.resolve().parents:
         raise InputError(f"{source} is inside {target}, which would be overwritten: choose another name.")
     store = target.is_dir() and not target.is_symlink()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dmmc.convert.arrays import csr_pieces
 from dmmc.convert.reading import Piece, Reader, count_rows, name_damage
 from dmmc.data.readers.numbers import as_numbers, check_shape, memory_dtype
-from dmmc.errors import InputError
+from dmmc.errors import InputError, needs
 
 DAMAGE = (OSError, KeyError, RuntimeError, ValueError, TypeError)  # what h5py raises over a damaged file
 
@@ -25,8 +25,7 @@ class H5ad(Reader):
         try:
             import h5py
         except ImportError as error:
-            text = f"{self.name} is read with h5py, which is not installed: pip install 'dmmc[convert]'."
-            raise InputError(text) from error
+            raise InputError(needs(f"reading {self.name}", "h5py")) from error
         self._dataset, self._group = h5py.Dataset, h5py.Group
         with name_damage(self.name, *DAMAGE):
             self._file = self.files.enter_context(h5py.File(self.path, "r"))

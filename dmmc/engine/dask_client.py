@@ -19,7 +19,7 @@ import distributed
 from distributed import Client, Future
 from distributed.versions import get_versions
 
-from dmmc.errors import ClusterLost, InputError
+from dmmc.errors import ClusterLost, InputError, needs
 
 PACKAGES = ("dmmc", "numpy", "scipy", "numba", "zarr", "distributed")
 """Must have one version everywhere: they decide the bits, or how tasks travel."""
@@ -185,7 +185,7 @@ class Cluster:
             yield
             return
         if find_spec("bokeh") is None:
-            raise InputError("a performance report needs bokeh; install it with: pip install 'dmmc[cluster]'.")
+            raise InputError(needs("a performance report", "bokeh"))
         with self._client.as_current(), distributed.performance_report(filename=str(path)):
             yield
 

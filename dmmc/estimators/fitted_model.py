@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
@@ -14,13 +13,13 @@ from dmmc.data.dataset import Dataset, Rows
 from dmmc.data.open import open_dataset
 from dmmc.data.readers.numbers import is_dask_array
 from dmmc.engine import Local
-from dmmc.errors import InputError
+from dmmc.errors import InputError, refuse_url
 from dmmc.estimators import predict_cluster, predict_dask
 from dmmc.features import maps
 from dmmc.features.maps import Decision, Map
 from dmmc.model import inspect, passes
 from dmmc.model.passes import Hyperplanes, Tree
-from dmmc.results.label_arrays import read_labels, write_arrays
+from dmmc.results.label_arrays import write_arrays
 
 
 class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -154,14 +153,17 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         X : any source that `fit` takes
         component : path inside the store, for a zarr store
         out : path of a zarr array to write the labels to, instead of returning them
-        scheduler, workers, security : as of `dmmc.fit`; with `out`, rows of a store or a dask array are read and
-            labels written by the workers. Rows in this process's memory are labelled by this process.
+        scheduler, workers, security : as of `dmmc.fit`; rows of a store or a dask array are read by the workers,
+            which write the labels to `out` (a path that they see too), or send them back. Rows in this process's memory
+            are labelled by this process.
 
         Returns
         -------
         int32 array of n labels; a lazy dask array for a dask array; the path, with `out`
         """
         check_is_fitted(self)
+        if out is not None:
+            refuse_url(out)
         if out is not None and Path(out).exists():
             raise InputError(f"{out} exists; choose another path to write labels to, or remove it first.")
         if scheduler is not None or workers is not None:
@@ -185,10 +187,14 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if out is not None:
             self.predict_to(X, {"labels": Path(out)}, component, scheduler, workers, security)
             return Path(out)
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "labels.zarr"
-            self.predict_to(X, {"labels": path}, component, scheduler, workers, security)
-            return read_labels(str(path))
+        with predict_cluster.rows_on_cluster(X, component, self.n_jobs, scheduler, workers, security) as (
+            rows,
+            cluster,
+        ):
+            if isinstance(rows, Dataset):
+                return self.predict(rows)
+            self._check_features(X, rows)
+            return predict_cluster.find_labels(rows, cluster, self.decision())
 
     def predict_to(
         self,

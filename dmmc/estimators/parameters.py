@@ -236,7 +236,7 @@ class FeatureParameters(KernelParameters):
         "raw",
         Words(FEATURES),
         'what the hyperplanes are in: "raw" columns; "nystroem": a kernel by its values at a few landmarks; "lsa": 100 '
-        'latent semantic axes, rows of norm 1 (for text); "spectral", "smooth" or "umap" (extra manifold): features '
+        'latent semantic axes, rows of norm 1 (for text); "spectral", "smooth" or "umap" (needs umap-learn): features '
         "of the graph of nearest neighbours, which follow curved clusters. New rows get the features of the fitted "
         "rows nearest to them",
     )

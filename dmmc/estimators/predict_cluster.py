@@ -1,7 +1,8 @@
-"""Predicting on a cluster: workers read rows, score them, and write labels straight into zarr arrays."""
+"""Predicting on a cluster: workers read and score rows, and write labels into zarr arrays or send them back."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from dmmc.array_types import Array
 from dmmc.data.blocks import ONE_BLOCK, Block, Csr
 from dmmc.data.dataset import Rows, Stored
 from dmmc.data.open import open_rows
+from dmmc.errors import InputError
 from dmmc.features import maps
 from dmmc.features.maps import Decision
 from dmmc.model import inspect, passes
@@ -51,6 +53,14 @@ def write(rows: Stored, cluster: Cluster, decision: Decision, paths: Mapping[str
             engine.write(decide, (decision, rows.name), sink, CHUNK_ROWS // each)
 
 
+def find_labels(rows: Stored, cluster: Cluster, decision: Decision) -> Array:
+    """Labels of all rows, sent back by the workers: no file, as they may be on machines with other disks."""
+    from dmmc.engine.distributed import Distributed
+
+    with Distributed(rows, cluster) as engine:
+        return np.concatenate(list(engine.rows(label_block, (decision, rows.name))))
+
+
 def block_rows(row_bytes: float) -> int:
     """Rows of a block: a power of two, so that whole blocks make a chunk of labels."""
     most = max(1, min(CHUNK_ROWS, int(ONE_BLOCK / max(row_bytes, 1))))
@@ -67,6 +77,11 @@ def decide(block: Block, params: tuple[Decision, str]) -> Array:
     return f
 
 
+def label_block(block: Block, params: tuple[Decision, str]) -> Array:
+    """Labels of a block."""
+    return passes.decide_labels(decide(block, params)).astype(np.int32)
+
+
 class Files:
     """Where workers put what they found: a sink that pickles as two paths."""
 
@@ -78,6 +93,17 @@ class Files:
         """Write a whole chunk: the scores of consecutive blocks, and the labels they decide."""
         f = np.concatenate(found)
         if self.labels is not None:
-            open_to_write(self.labels)[start:stop] = passes.decide_labels(f).astype(np.int32)
+            _open(self.labels)[start:stop] = passes.decide_labels(f).astype(np.int32)
         if self.scores is not None:
-            open_to_write(self.scores)[start:stop] = f[:, 0] if f.shape[1] == 1 else f
+            _open(self.scores)[start:stop] = f[:, 0] if f.shape[1] == 1 else f
+
+
+def _open(path: str) -> Any:
+    """An array that the driver has made, if this machine sees it."""
+    if not os.path.isdir(path):
+        folder = os.path.dirname(path)
+        raise InputError(
+            f"{os.uname().nodename}, which was asked to write labels, does not see the folder {folder!r}: a path "
+            "that all workers see is wanted; in Python, without `out`, labels come back to the driver."
+        )
+    return open_to_write(path)

@@ -10,7 +10,7 @@ import numpy as np
 from dmmc import machine
 from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
-from dmmc.errors import InputError
+from dmmc.errors import InputError, needs
 from dmmc.features import graph
 from dmmc.features.axes import principal_axes
 from dmmc.features.graph import Index, Neighbours
@@ -109,7 +109,7 @@ def build(
 def check(ask: Ask, dataset: Rows) -> None:
     """Refuse what cannot be made, in a sentence."""
     if ask.features == "umap" and find_spec("umap") is None:
-        raise InputError("features='umap' needs umap-learn; install it with: pip install 'dmmc[manifold]'.")
+        raise InputError(needs("features='umap'", "umap-learn"))
     if ask.features != "lsa" or ask.graph:
         if dataset.n_rows < 3:
             raise InputError(f"{dataset.name} has {dataset.n_rows} rows; a graph of neighbours needs at least 3.")

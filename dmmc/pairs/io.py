@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.array_types import Array, Integers
-from dmmc.errors import ClusteringWarning, InputError, warn
+from dmmc.errors import ClusteringWarning, InputError, refuse_url, warn
 
 COLUMNS = ("i", "j", "link")
 WORDS = {"must": True, "cannot": False, "1": True, "-1": False}
@@ -67,6 +67,7 @@ def read(given: Any) -> Links:
     if given is None:
         return _make_links([], [], "")
     if isinstance(given, str | os.PathLike):
+        refuse_url(given)
         return _read_csv(Path(given))
     if hasattr(given, "columns"):
         missing = [column for column in COLUMNS if column not in list(given.columns)]

@@ -6,6 +6,6 @@ the page's content security policy lets no script run but its own two.
 """
 
 from dmmc.report.content import Example, Page
-from dmmc.report.page import available, render
+from dmmc.report.page import MISSING, available, render
 
-__all__ = ["Example", "Page", "available", "render"]
+__all__ = ["MISSING", "Example", "Page", "available", "render"]

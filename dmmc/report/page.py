@@ -7,8 +7,11 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any
 
+from dmmc.errors import needs
 from dmmc.report import figures, sections, text
 from dmmc.report.content import Page
+
+MISSING = needs("the report", "plotly", "jinja2")
 
 
 def available() -> bool:
@@ -80,6 +83,6 @@ def _read_plotly() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise ImportError("the report needs plotly: pip install 'dmmc[report]'.") from error
+        raise ImportError(MISSING) from error
     script = str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
     return script.replace("</script", r"<\/script").replace("<!--", r"<\!--")

@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
-from dmmc.errors import InputError
+from dmmc.errors import InputError, refuse_url
 from dmmc.plain_json import plain
 from dmmc.results import atomic_files, contents
 from dmmc.results.contents import MARK, Result, is_unfinished
@@ -37,6 +37,7 @@ class Out:
     """
 
     def __init__(self, path: str | Path, *, overwrite: bool = False, resume: bool = False) -> None:
+        refuse_url(path)
         self.given = str(path)
         self.path = Path(os.path.realpath(path))
         self.resumed = False

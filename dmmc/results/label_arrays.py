@@ -11,7 +11,7 @@ import numpy as np
 
 from dmmc.array_types import Array
 from dmmc.data.readers.zarr_arrays import describe_missing_chunks
-from dmmc.errors import InputError
+from dmmc.errors import InputError, refuse_url
 from dmmc.machine import MIB
 from dmmc.results.atomic_files import write_folder
 
@@ -27,6 +27,7 @@ def read_labels(path: str) -> Array:
     `FILE.npz:KEY` names one array of an .npz, and the OUT of a fit is its `labels.zarr`. A .csv has one column of
     labels, or two (row id, label); its first line is a header if it holds a word found in no other line.
     """
+    refuse_url(path)
     name, _, key = path.rpartition(":")
     path, key = (name, key) if name.endswith(".npz") else (path, "")
     file = Path(path)

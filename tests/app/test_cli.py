@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import pty
@@ -164,6 +165,17 @@ REFUSED = {
     "report of a folder": ("report taken", "not a dmmc result"),
     "demo over something": ("demo -o taken", "taken exists"),
     "convert of nothing": ("convert nowhere.csv new.zarr", "nowhere.csv does not exist"),
+    "convert over something": ("convert table.csv good.zarr", "add --overwrite (overwrite=True)"),
+    "convert of a URL": ("convert https://a.b/t.csv new.zarr", "https://a.b/t.csv is a URL"),
+    "convert to a URL": ("convert table.csv s3://bucket/t.zarr", "s3://bucket/t.zarr is a URL"),
+    "predict from a URL": ("predict s3://bucket/out good.zarr -o l.zarr", "s3://bucket/out is a URL"),
+    "predict to a URL": ("predict taken good.zarr -o s3://bucket/l.zarr", "s3://bucket/l.zarr is a URL"),
+    "pairs to a URL": ("pairs taken good.zarr -o s3://bucket/p.csv", "s3://bucket/p.csv is a URL"),
+    "score a URL": ("score s3://bucket/l.npz:y three.npy", "s3://bucket/l.npz:y is a URL"),
+    "report of a URL": ("report s3://bucket/out", "s3://bucket/out is a URL"),
+    "demo to a URL": ("demo -o s3://bucket/out", "s3://bucket/out is a URL"),
+    "constraints at a URL": ("fit good.zarr -k 2 --constraints s3://b/p.csv", "s3://b/p.csv is a URL"),
+    "info of a URL": ("info gs://bucket/x.zarr", "gs://bucket/x.zarr is a URL"),
     "info of nothing": ("info nowhere.zarr", "does not exist"),
 }
 
@@ -520,9 +532,24 @@ def test_json_and_progress_hold_no_nan_and_no_infinity(cli: Any, digits_store: P
     assert "stopped by max_iter=1" in note
 
 
-def test_quiet_says_nothing(cli: Any, digits_store: Path, tmp_path: Path) -> None:
-    done = cli("fit", digits_store, "-k", 3, "-o", tmp_path / "out", "--quiet")
+def test_quiet_says_nothing_and_keeps_its_notes(cli: Any, digits_store: Path, tmp_path: Path) -> None:
+    done = cli("fit", digits_store, "-k", 3, "-o", tmp_path / "out", "--quiet", "--set", "max_iter=1")
     assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    (note,) = json.loads((tmp_path / "out" / "run.json").read_text())["warnings"]
+    assert note.startswith("stopped by max_iter=1")
+    assert note in html.unescape((tmp_path / "out" / "report.html").read_text())
+
+
+def test_a_url_is_no_folder_to_write(cli: Any, digits_store: Path, tmp_path: Path) -> None:
+    said = sentence(cli("fit", digits_store, "-k", 2, "-o", "s3://bucket/out", cwd=tmp_path), 2)
+    assert said.startswith("dmmc: s3://bucket/out is a URL, ")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_help_promises_nothing_that_is_refused(cli: Any) -> None:
+    done = cli("fit", "--help")
+    assert "not yet" not in done.stdout
+    assert "--storage-option" not in done.stdout
 
 
 def test_a_fit_says_sizes_objective_and_what_it_wrote(cli: Any, digits_store: Path, tmp_path: Path) -> None:

@@ -230,4 +230,7 @@ def test_workers_write_the_bytes_that_a_prediction_here_writes(
         assert files(there[name]) == files(here[name])
     out = model.predict(source, out=tmp_path / "labels.zarr", scheduler=client)
     assert files(out) == files(here["labels"])
-    np.testing.assert_array_equal(model.predict(source, scheduler=client), model.labels_)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))  # what no worker sees is not written
+    found = model.predict(source, scheduler=client)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, model.labels_)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import dask
+import numpy as np
 import pytest
 from fault_tools import HERE, bits, blobs
-from grids import REPO, Grid
+from grids import REPO, Grid, hiding
 
 import dmmc
 from dmmc.engine.dask_client import Limits
@@ -97,6 +99,26 @@ def test_a_worker_without_dmmc_that_comes_later_is_noticed(
 
     with pytest.raises(InputError, match=r"worker tcp://.* has no dmmc, but this process has dmmc"):
         dmmc.fit(source, 3, scheduler=grid.client, progress=join)
+
+
+# ----------------------------------------------------------------------------------------------------------- disks
+
+
+def test_labels_come_back_from_workers_that_have_another_disk(
+    grids: Grids, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skip: Callable[[str, str], NoReturn]
+) -> None:
+    own = tmp_path / "of the driver"
+    own.mkdir()
+    if subprocess.run([*hiding(own), "true"], capture_output=True, check=False).returncode != 0:
+        skip("namespaces", "unshare --mount and mount are not permitted here")
+    monkeypatch.setattr("tempfile.tempdir", str(own))
+    grid = grids()
+    grid.add(2, before=hiding(own))
+    model = dmmc.fit(source, 3).model
+    np.testing.assert_array_equal(model.predict(source, scheduler=grid.client), model.labels_)
+    with pytest.raises(InputError, match=r"does not see the folder '.*of the driver': a path that all workers see"):
+        model.predict(source, out=own / "labels.zarr", scheduler=grid.client)
+    assert not list(own.iterdir())
 
 
 # ---------------------------------------------------------------------------------------------------------- caches

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
@@ -53,6 +53,11 @@ def kill_all(pids: Iterable[int]) -> None:
                 os.kill(pid, number)
 
 
+def hiding(folder: Path) -> tuple[str, ...]:
+    """What to put before a command that is to find a disk of its own in place of a folder."""
+    return ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(folder))
+
+
 class Grid:
     """A scheduler and its workers, each a process of its own.
 
@@ -79,12 +84,13 @@ class Grid:
         )
         until(self.file.exists, "a scheduler file")
 
-    def _begin(self, what: str, *arguments: object, **extra: str) -> Started:
-        if "--nanny" not in arguments and all(name.startswith("DASK_") for name in (*self.settings, *extra)):
+    def _begin(self, what: str, *arguments: object, before: Sequence[str] = (), **extra: str) -> Started:
+        known = all(name.startswith("DASK_") for name in (*self.settings, *extra))
+        if "--nanny" not in arguments and known and not before:
             settings = {**QUIET, **self.settings, **extra}
             return self._forks.start(f"distributed.cli.dask_{what}:main", *arguments, path=str(FAULTS), **settings)
         with open(self.folder / f"{what}-{self._started}.log", "wb") as log:
-            command = [sys.executable, "-m", "dask", what, *map(str, arguments)]
+            command = [*before, sys.executable, "-m", "dask", what, *map(str, arguments)]
             return start_session(command, log, env={**os.environ, **QUIET, **self.settings, **extra})
 
     @property
@@ -105,9 +111,10 @@ class Grid:
         memory: str = "0",
         nanny: bool = False,
         wait: bool = True,
+        before: Sequence[str] = (),
         **extra: str,
     ) -> list[str]:
-        """Start workers; gives their names."""
+        """Start workers, with words such as `hiding(folder)` before their command; gives their names."""
         names = []
         for _ in range(count):
             self._started += 1
@@ -117,6 +124,7 @@ class Grid:
                 *("--scheduler-file", self.file, "--nthreads", threads, "--name", name, "--memory-limit", memory),
                 *("--no-dashboard", "--local-directory", self.folder, "--nanny" if nanny else "--no-nanny"),
                 *("--death-timeout", 60, "--host", "127.0.0.1"),
+                before=before,
                 **extra,
             )
             names.append(name)

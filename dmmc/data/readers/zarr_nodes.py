@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from dmmc.data.readers.numbers import check_shape
-from dmmc.errors import InputError
+from dmmc.errors import InputError, refuse_url
 
 MADE_UP = "dmmc-made-up-index"
 """Attribute of an obs or var whose index `dmmc convert` made up, as AnnData wants one: it names nothing."""
@@ -16,8 +16,7 @@ MADE_UP = "dmmc-made-up-index"
 @contextmanager
 def open_store(path: str) -> Iterator[Any]:
     """Open a zarr store on disk, a directory or a .zip file: its root, an array or a group."""
-    if "://" in path:
-        raise InputError(f"{path!r} is a URL, and those are not yet read: copy the store to a local path.")
+    refuse_url(path)
     if not os.path.exists(path):
         raise InputError(f"{path!r} does not exist: the path of a zarr store is wanted.")
     import zarr
