@@ -20,8 +20,9 @@ from dmmc.model.inspect import Description, Inspection, Limits
 
 SAMPLE_ROWS = 1024
 """Evenly spaced rows that give a centre and a spread which no single row can move."""
-WIDELY = 30.0
-"""Features are standardised where the largest spread is this many times the median one."""
+WIDELY = 10.0
+"""Features are standardised where the largest spread is more than this many times that of the lowest tenth."""
+TENTH = 0.1
 FAR = 10.0
 """A row farther from the centre than this many times the median row has its influence limited."""
 HOPELESS = 1e15
@@ -189,9 +190,10 @@ class _Sample(NamedTuple):
 
 
 def _look_at_sample(dataset: Rows, weight: Array) -> _Sample:
-    """Centre and spread of evenly spaced rows; whether spreads differ, of the features that move in most rows.
+    """Centre and spread of evenly spaced rows; whether spreads differ as those of different units do.
 
-    Features that are 0 in most rows (words, rare events) differ in frequency rather than in unit.
+    Features that move in most rows are compared: others (words, rare events) differ in frequency rather than in unit.
+    Where all of them lie on both sides of 0 (principal components, embeddings), somebody has chosen the scale.
     """
     count = min(dataset.n_rows, SAMPLE_ROWS)
     chosen = np.arange(count) * dataset.n_rows // count
@@ -199,7 +201,7 @@ def _look_at_sample(dataset: Rows, weight: Array) -> _Sample:
     if not omega.any():
         omega = np.ones(count)
     d = dataset.n_features
-    centre, spread, moves = np.zeros(d), np.zeros(d), np.zeros(d, bool)
+    centre, spread, moves, around = np.zeros(d), np.zeros(d), np.zeros(d, bool), np.zeros(d, bool)
     columns = np.arange(d)
     if dataset.is_sparse:
         rows = rows.tocsc()
@@ -213,8 +215,11 @@ def _look_at_sample(dataset: Rows, weight: Array) -> _Sample:
         away = np.abs(part - centre[some])
         spread[some] = _quantile(away, omega, 0.95)
         moves[some] = _quantile(away, omega, 0.5) > 0
-    widely = bool(moves.any() and spread[moves].max() > WIDELY * np.median(spread[moves]))
-    return _Sample(centre, spread, widely)
+        around[some] = np.minimum(omega @ (part < 0), omega @ (part > 0)) >= TENTH * omega.sum()
+    if around[moves].all():
+        return _Sample(centre, spread, differs_widely=False)
+    low = np.quantile(spread[moves], TENTH, method="inverted_cdf")
+    return _Sample(centre, spread, differs_widely=bool(spread[moves].max() > WIDELY * low))
 
 
 def _quantile(values: Array, weight: Array, q: float) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.datasets import load_digits, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from dmmc.data.blocks import Block, Csr
 from dmmc.data.dataset import Dataset
@@ -165,6 +165,35 @@ def test_wine_is_standardised_and_digits_are_not_dense_or_sparse() -> None:
 @pytest.mark.parametrize("name", ["letter", "satellite", "ionosphere", "newsgroups_rec"])
 def test_features_in_one_unit_are_left_as_they_are(name: str, load: Load) -> None:
     assert not geometry(load(name)[0], "auto").standardised
+
+
+@every_layout
+@pytest.mark.parametrize(
+    "spreads", [(14, 0.57), (14, 0.57, 12, 0.1), (0.57, *[14] * 8)], ids=["two", "four", "one odd"]
+)
+def test_columns_whose_spreads_differ_more_than_ten_times_count_in_equal_parts(
+    layout: Callable[[Array], Any], spreads: tuple[float, ...]
+) -> None:
+    rng = np.random.default_rng(1)
+    X = 3.0 * np.array(spreads) + rng.standard_normal((700, len(spreads))) * spreads  # age, log income and so on
+    g = geometry(layout(X), "auto")
+    np.testing.assert_allclose(X.std(axis=0) / g.unit, len(spreads) ** -0.5)
+
+
+def test_columns_whose_spreads_differ_less_are_left_as_they_are() -> None:
+    rng = np.random.default_rng(1)
+    X = 20.0 + rng.standard_normal((700, 3)) * [1.0, 4.0, 8.0]
+    assert not geometry(X, "auto").standardised
+    assert not geometry(load_iris().data, "auto").standardised
+    assert geometry(load_breast_cancer().data, "auto").standardised
+
+
+def test_columns_on_both_sides_of_0_have_a_scale_of_their_makers_choice() -> None:
+    X = load_iris().data
+    scores = (X - X.mean(axis=0)) @ np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2].T
+    assert scores.std(axis=0).max() > 10 * scores.std(axis=0).min()
+    assert not geometry(scores, "auto").standardised  # principal components: whitened, they would be as many noises
+    assert geometry(scores + 5.0, "auto").standardised
 
 
 def test_words_differ_in_frequency_not_in_unit() -> None:
