@@ -49,7 +49,8 @@ def cutting_plane_bytes(size: Size, n_clusters: int) -> int:
     """
     n, d, k = size.n_rows, size.n_features, n_clusters
     rows = n * (12 + 4 * k)
-    sampled = min(n, max(20 * k, min(4096, 800_000 // (1 if size.nnz is not None else d))))
+    fit = 800_000 // (1 if size.nnz is not None else d)
+    sampled = min(n, max(20 * k, min(4096, max(fit, min(100 * k, 10 * fit)))))
     numbers = sampled * (d if size.nnz is None else 2 * size.nnz / n)
     seeding = 32 * numbers + 24 * min(40 * k * d, 20_000_000)
     return int(PROCESS + size.data_bytes + rows + seeding + _plane_bytes(size, k))

@@ -23,7 +23,9 @@ from dmmc.pairs.closure import Pairs
 
 SAMPLE_ROWS = 4096
 SAMPLE_NUMBERS = 800_000
-"""The sample has at most about this many numbers, and at least 20 rows a cluster."""
+"""The sample has at most about this many numbers; ten times as many where rows are so wide that it would have ..."""
+ROWS_A_CLUSTER = 100
+"""... fewer rows than these, as centres of few wide rows say little of the others; and 20 rows a cluster at least."""
 SEEDING = 100_000_000
 """Numbers of the sample times clusters times seedings: small data can afford more of them (2 to 40)."""
 CENTRES = 20_000_000
@@ -59,7 +61,8 @@ def sample_rows(dataset: Rows, n_clusters: int, seed: int) -> Array:
     weight = dataset.weight
     rows = None if weight is None else np.flatnonzero(weight > 0)
     n_rows = dataset.n_rows if rows is None else len(rows)
-    count = min(n_rows, max(20 * n_clusters, min(SAMPLE_ROWS, fit)))
+    wanted = max(fit, min(ROWS_A_CLUSTER * n_clusters, 10 * fit))
+    count = min(n_rows, max(20 * n_clusters, min(SAMPLE_ROWS, wanted)))
     rng = np.random.default_rng([seed, 1])
     chosen = np.sort(rng.choice(n_rows, count, replace=False, shuffle=False))
     return chosen if rows is None else rows[chosen]
@@ -83,7 +86,7 @@ def k_means(
     sample, weight = _sample(dataset, geometry, n_clusters, seed)
     centres = np.stack([_seed_centres(sample, weight, n_clusters, [seed, 2, start]) for start in range(n_starts)])
     offset = np.zeros(dataset.n_features) if isinstance(sample, np.ndarray) else geometry.mean / geometry.unit
-    inertia = np.ones(n_starts)
+    inertia = np.full(n_starts, np.inf)
     for _ in range(LLOYD_PASSES):
         moved, value = _lloyd(centres - offset, oracle, geometry)
         settled = bool(np.all(inertia - value <= SETTLED * (1.0 - value)))

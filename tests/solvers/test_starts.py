@@ -148,6 +148,28 @@ def test_sample_weights_decide_what_is_a_cluster(init: str) -> None:
     assert adjusted_rand_score(labels, blob > 1) > 0.99
 
 
+def wide_clouds(apart: float) -> tuple[Array, Array]:
+    """Five clouds whose centres differ little in any of 4000 columns, and much in all of them together."""
+    rng = np.random.default_rng(0)
+    cloud = rng.integers(5, size=1500)
+    X = rng.standard_normal((1500, 4000)) + apart * rng.standard_normal((5, 4000))[cloud]
+    return X.astype(np.float32), cloud
+
+
+def test_k_means_of_wide_rows_is_seeded_with_enough_of_them() -> None:
+    X, cloud = wide_clouds(0.15)
+    found = [adjusted_rand_score(started("k-means", X, 5, seed=seed)[0], cloud) for seed in range(4)]
+    assert np.mean(found) > 0.9
+
+
+def test_k_means_goes_on_where_the_centres_of_the_sample_explain_nothing_of_all_rows() -> None:
+    X, _ = wide_clouds(0.1)
+    with Local(open_dataset(X), 2) as engine:
+        geometry, dataset = measure(engine.dataset, engine.rows, "none")
+        _, inertias = starts.k_means(dataset, engine.run, geometry, 5, 1, 0)
+    assert inertias[0] < 1.0  # that of one centre
+
+
 def test_rows_of_weight_0_are_never_seeds_however_many_they_are() -> None:
     rng = np.random.default_rng(2)
     X = rng.standard_normal((20_000, 2))
