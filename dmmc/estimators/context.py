@@ -4,12 +4,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from dmmc.array_types import Array
 from dmmc.engine import Engine
+from dmmc.estimators import phase_shapes
 from dmmc.features.maps import Map
 from dmmc.model.geometry import Geometry
 from dmmc.pairs.io import Links
@@ -65,10 +67,22 @@ class FitContext:
         """Until the time limit; None where there is none."""
         return None if self.max_seconds is None else self.max_seconds - (time.perf_counter() - self.began)
 
-    def remember(self, phase: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
-        """Arrays that a phase before the search makes, or has made in an earlier run of the same fit."""
+    def remember(
+        self, phase: str, make: Callable[[], dict[str, Array]], shapes: str | None = None, **sizes: int
+    ) -> dict[str, Array]:
+        """Arrays that a phase before the search makes, or has made in an earlier run of the same fit.
+
+        phase : its name
+        make : makes them
+        shapes : what they are in `phase_shapes.PHASES`, if not by the name of the phase
+        sizes : of the sides that are named there, as far as they are known
+        """
         self.tell_phase(phase)
-        return make() if self.keeper is None else self.keeper.remember(self.geometry.fingerprint, phase, make)
+        if self.keeper is None:
+            return make()
+        sizes = {"n": self.engine.dataset.n_rows, "d": self.engine.dataset.n_features, **sizes}
+        find_misfit = partial(phase_shapes.find_misfit, shapes or phase, sizes)
+        return self.keeper.remember(self.geometry.fingerprint, phase, make, find_misfit)
 
     def drive(self, solver: Any, begin: Callable[[], Any], max_iter: int) -> tuple[Any, list[dict[str, Any]], str]:
         """Drive a solver from where an earlier run of the same fit stopped, or from the state that `begin` makes.

@@ -176,7 +176,7 @@ class EvolutionaryMMC(KernelParameters, BinaryClusterer):
                 self._check_kernel(values, len(eligible))
             return {"points": points, "root": self._find_root(values, len(eligible))}
 
-        made = context.remember("landmarks", make)
+        made = context.remember("landmarks", make, "landmarks without a width", r=count)
         directions = len(made["root"])
         chosen = {"kernel": self.kernel, "gamma": gamma, "extent": reach, "rank": count, "directions": directions}
         return Nystroem(kernel, made["points"], mean, inverse, made["root"]), chosen

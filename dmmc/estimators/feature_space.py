@@ -42,7 +42,9 @@ def make_features(model: "MarginClusterer", context: FitContext) -> Iterator[Fit
         row_map, rows = built.row_map, built.rows
         context = replace(context, notes={**built.notes})
         if by_graph:
-            merged = context.remember("join", lambda: _merge_groups(context, built, model.n_clusters))
+            merged = context.remember(
+                "join", lambda: _merge_groups(context, built, model.n_clusters), k=model.n_clusters
+            )
             context = replace(context, merge_tree=merged["tree"])
             engine.use(engine.dataset.with_columns(given=merged["labels"]))
     if by_kernel:

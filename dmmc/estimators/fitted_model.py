@@ -1,6 +1,6 @@
 """A fitted model: labels predicted by hyperplanes, on threads or by a cluster's workers, and models as plain arrays."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,12 +14,13 @@ from dmmc.data.open import open_dataset
 from dmmc.data.readers.numbers import is_dask_array
 from dmmc.engine import Local
 from dmmc.errors import InputError, refuse_url
-from dmmc.estimators import predict_cluster, predict_dask
+from dmmc.estimators import model_shapes, predict_cluster, predict_dask
 from dmmc.features import maps
 from dmmc.features.maps import Decision, Map
 from dmmc.model import inspect, passes
 from dmmc.model.passes import Hyperplanes, Tree
 from dmmc.results.label_arrays import write_arrays
+from dmmc.solvers.state_shapes import Spec
 
 
 class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -106,35 +107,27 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_arrays(cls, content: dict[str, Any], arrays: dict[str, Array], name: str) -> Self:
         """The fitted estimator again; `name` is for messages."""
+        params = model_shapes.read_params(content, name)
         try:
-            params = {**content["params"]}
-            for parameter, own in (("init", "labels"), ("loss", "own")):
-                if params.get(parameter) == own:
-                    del params[parameter]
             model = cls(**params)
-            model.check_parameters()
-            model.coef_, model.intercept_, model.tree_ = arrays["coef"], arrays["intercept"], arrays.get("tree")
-            model.map_ = maps.from_arrays(content.get("features"), arrays, name)
-            model.merge_tree_ = arrays.get("merge_tree")
-            model.objective_, model.gap_, model.n_iter_ = content["objective"], content["gap"], content["n_iter"]
-            model.choices_, model.history_ = content["choices"], []
-            if content["feature_names"] is not None:
-                model.feature_names_in_ = np.array(content["feature_names"], object)
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{name} holds a model that is not whole: {error}.") from error
-        K = 1 if model.n_clusters == 2 else model.n_clusters - (model.tree_ is not None)
-        coef, intercept = model.coef_, model.intercept_
-        whole = coef.dtype == intercept.dtype == np.float64 and coef.ndim == 2 and coef.shape[1] > 0
-        if not (whole and len(coef) == K and intercept.shape == (K,)):
-            raise InputError(f"{name} holds a model whose arrays do not fit {model.n_clusters} clusters.")
-        if model.tree_ is not None and not Tree(coef, intercept, model.tree_).is_valid():
-            raise InputError(f"{name} holds a model whose splits do not make a tree.")
-        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise InputError(f"{name} holds a model with numbers that are not finite.")
-        model.n_features_in_ = coef.shape[1] if model.map_ is None else model.map_.n_features
-        if model.map_ is not None and model.map_.n_values != coef.shape[1]:
-            raise InputError(f"{name} holds a model whose hyperplanes do not fit its features.")
+        except TypeError as error:
+            raise InputError(f"{name} holds a model of another kind: {error}.") from error
+        model.check_parameters()
+        model_shapes.check(content, arrays, model.n_clusters, cls.describe_arrays(arrays), name)
+        model.coef_, model.intercept_, model.tree_ = arrays["coef"], arrays["intercept"], arrays.get("tree")
+        model.map_ = maps.from_arrays(content.get("features"), arrays)
+        model.merge_tree_ = arrays.get("merge_tree")
+        model.objective_, model.gap_, model.n_iter_ = content["objective"], content["gap"], content["n_iter"]
+        model.choices_, model.history_ = content["choices"], []
+        if content["feature_names"] is not None:
+            model.feature_names_in_ = np.array(content["feature_names"], object)
+        model.n_features_in_ = model.coef_.shape[1] if model.map_ is None else model.map_.n_features
         return model
+
+    @classmethod
+    def describe_arrays(cls, names: Collection[str]) -> Mapping[str, Spec]:
+        """The arrays that models of this method alone have, where some have these names, and their shapes."""
+        return {}
 
     def predict(
         self,

@@ -1,6 +1,7 @@
 """Maximum margin clustering by stochastic gradient, with four losses (paper 004)."""
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -37,6 +38,7 @@ from dmmc.model.passes import Given, Labelling
 from dmmc.solvers import sgd
 from dmmc.solvers.cutting_plane_state import Problem as Planes
 from dmmc.solvers.sgd import Point, Problem, Run, State, Stochastic
+from dmmc.solvers.state_shapes import Numbers, Spec
 from dmmc.solvers.tree import Found, Search
 
 STARTS, FEW = 8, 10_000
@@ -286,15 +288,20 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
     def from_arrays(cls, content: dict[str, Any], arrays: dict[str, Array], name: str) -> Self:
         """The fitted estimator again; `name` is for messages."""
         model = super().from_arrays(content, arrays, name)
-        found = [arrays.get(f"stream_{part}") for part in ("mean", "unit", "total")]
-        if all(part is None for part in found):
-            return model
-        d = model.n_features_in_
-        for part, shape in zip(found, ((d,), (d,), (1,)), strict=True):
-            if part is None or part.shape != shape or part.dtype != np.float64 or not np.isfinite(part).all():
-                raise InputError(f"{name} holds a model whose centre or scale does not fit it.")
-        mean, unit, total = (np.asarray(part) for part in found)
-        if not (unit.min() > 0 and total[0] > 0 and model.tree_ is None and model.map_ is None):
-            raise InputError(f"{name} holds a model whose centre or scale does not fit it.")
-        model.stream_ = Geometry(mean, unit, float(total[0]), bool(np.ptp(unit)), "")
+        if "stream_mean" in arrays:
+            mean, unit, total = (arrays[f"stream_{part}"] for part in ("mean", "unit", "total"))
+            if model.tree_ is not None or model.map_ is not None:
+                raise InputError(f"{name} holds a model with the centre of a stream, but it is not one of raw rows.")
+            model.stream_ = Geometry(mean, unit, float(total[0]), bool(np.ptp(unit)), "")
         return model
+
+    @classmethod
+    def describe_arrays(cls, names: Collection[str]) -> Mapping[str, Spec]:
+        """Centre, scale and weight of the rows seen so far, all or none of them."""
+        if not any(name.startswith("stream_") for name in names):
+            return {}
+        return {
+            "stream_mean": Numbers(np.float64, "d"),
+            "stream_unit": Numbers(np.float64, "d", low=ABOVE_0),
+            "stream_total": Numbers(np.float64, 1, low=ABOVE_0),
+        }

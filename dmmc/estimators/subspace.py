@@ -1,5 +1,6 @@
 """Subspace maximum margin clustering (paper 001): clusters, and the directions that separate them."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,11 +14,12 @@ from dmmc.engine import Engine
 from dmmc.errors import InputError
 from dmmc.estimators import predict_dask
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
-from dmmc.estimators.parameters import POSITIVE_OR_AUTO, Words, document, parameter
+from dmmc.estimators.parameters import ABOVE_0, POSITIVE_OR_AUTO, Words, document, parameter
 from dmmc.master.norms import FROBENIUS, TRACE_NORM, Norm
 from dmmc.master.published_alternation import ALTERNATION
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Hyperplanes
+from dmmc.solvers.state_shapes import Numbers, Spec
 
 SHARE = 0.01
 """A direction with less of the trace norm than this is no part of the subspace."""
@@ -148,16 +150,17 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlan
     def from_arrays(cls, content: dict[str, Any], arrays: dict[str, Array], name: str) -> Self:
         """The fitted estimator again; `name` is for messages."""
         model = super().from_arrays(content, arrays, name)
-        try:
-            parts = [arrays[part] for part in ("components", "singular_values", "mean", "scale")]
-        except KeyError as error:
-            raise InputError(f"{name} holds a model that is not whole: {error}.") from error
-        d = model.coef_.shape[1]
-        rank = len(parts[0]) if parts[0].ndim else 0
-        shapes = [(rank, d), (rank,), (d,), (d,)]
-        if [part.shape for part in parts] != shapes or not all(part.dtype == np.float64 for part in parts):
-            raise InputError(f"{name} holds a model whose subspace does not fit its hyperplanes.")
-        if not all(np.isfinite(part).all() for part in parts) or not (parts[3] > 0).all():
-            raise InputError(f"{name} holds a model whose subspace has numbers that are not finite.")
-        model.components_, model.singular_values_, model.mean_, model.scale_ = parts
+        parts = ("components", "singular_values", "mean", "scale")
+        model.components_, model.singular_values_, model.mean_, model.scale_ = (arrays[part] for part in parts)
         return model
+
+    @classmethod
+    def describe_arrays(cls, names: Collection[str]) -> Mapping[str, Spec]:
+        """The subspace, in the coordinates of the hyperplanes."""
+        m = "m" if "map_w" in names or "map_root" in names else "d"
+        return {
+            "components": Numbers(np.float64, "rank", m),
+            "singular_values": Numbers(np.float64, "rank", low=0),
+            "mean": Numbers(np.float64, m),
+            "scale": Numbers(np.float64, m, low=ABOVE_0),
+        }

@@ -18,8 +18,8 @@ from dmmc.features.maps import Manifold, Map, Projection, map_rows
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Oracle
 
-Remember = Callable[[str, Callable[[], dict[str, Array]]], dict[str, Array]]
-"""The arrays of a phase, by its name and what makes them: made now, or known from an earlier run."""
+Remember = Callable[..., dict[str, Array]]
+"""The arrays of a phase, by its name, what makes them and sizes of them: made now, or known from an earlier run."""
 
 FEATURES = ("raw", "nystroem", "lsa", "smooth", "spectral", "umap")
 AXES = 64
@@ -80,12 +80,12 @@ def build(
         projection = _projection(ask, dataset, oracle, geometry)
         return {"w": projection.W, "b": projection.b, "rows": np.concatenate(list(each(map_rows, projection)))}
 
-    made = remember("axes", place_rows)  # 1
+    made = remember("axes", place_rows, p=_count_axes(ask, dataset))  # 1
     projection, Z = Projection(made["w"], made["b"], unit=_by_angle(ask, dataset)), made["rows"]
     if ask.features == "lsa" and not ask.graph:
         return Built(projection, Z, None, None, {})
     count = min(ask.n_neighbors, len(Z) - 1)
-    near = remember("neighbours", lambda: _neighbours(Z, count, ask.threads))  # 2
+    near = remember("neighbours", lambda: _neighbours(Z, count, ask.threads), near=count + 1)  # 2
     found = Neighbours(near["who"], near["distance"])
     others = graph.drop_self(found)
     scale = graph.scale_of(others.distance)
@@ -94,14 +94,16 @@ def build(
     row_map = Manifold(projection, Z, scale, np.zeros((len(Z), 0), np.float32), count, unit=False)  # 3
     spectral = None
     if ask.graph or ask.features == "spectral":
-        values = remember("spectral", lambda: {"values": _spectral(A, ask.n_clusters)})["values"]
+        vectors = _count_vectors(ask.n_clusters, len(Z))
+        values = remember("spectral", lambda: {"values": _spectral(A, vectors)}, m=vectors)["values"]
         unit = replace(row_map, values=values, unit=True)
         spectral = unit.average(found)
         if ask.features == "spectral":
             return Built(unit, spectral, A, spectral, notes)
     if ask.features in ("raw", "lsa"):
         return Built(projection if ask.features == "lsa" else None, Z, A, spectral, notes)
-    values = remember("features", lambda: {"values": _values(A, Z, ask)})["values"]
+    width = Z.shape[1] if ask.features == "smooth" else _count_embedded(Z)
+    values = remember("features", lambda: {"values": _values(A, Z, ask)}, m=width)["values"]
     row_map = replace(row_map, values=values)
     return Built(row_map, row_map.average(found), A, spectral, notes)
 
@@ -111,10 +113,11 @@ def check(ask: Ask, dataset: Rows) -> None:
     if ask.features == "umap" and find_spec("umap") is None:
         raise InputError(needs("features='umap'", "umap-learn"))
     if ask.features != "lsa" or ask.graph:
-        if dataset.n_rows < 3:
-            raise InputError(f"{dataset.name} has {dataset.n_rows} rows; a graph of neighbours needs at least 3.")
-        axes = min(TOPICS if _by_angle(ask, dataset) else AXES, dataset.n_features)
-        wanted = graph.need(dataset.n_rows, axes, ask.n_neighbors, _count(ask.n_clusters))
+        n = dataset.n_rows
+        if n < 3:
+            raise InputError(f"{dataset.name} has {n} rows; a graph of neighbours needs at least 3.")
+        vectors = _count_vectors(ask.n_clusters, n)
+        wanted = graph.need(n, _count_axes(ask, dataset), ask.n_neighbors, vectors)
         graph.check_size(dataset.name, wanted, machine.free_memory())
 
 
@@ -133,34 +136,43 @@ def _by_angle(ask: Ask, dataset: Rows) -> bool:
     return dataset.is_sparse or ask.features == "lsa"
 
 
+def _count_axes(ask: Ask, dataset: Rows) -> int:
+    return min(TOPICS if _by_angle(ask, dataset) else AXES, dataset.n_features)
+
+
 def _projection(ask: Ask, dataset: Rows, oracle: Oracle, geometry: Geometry) -> Projection:
     """Where rows are compared: principal axes for dense rows, angles between latent semantic ones for sparse rows."""
     d, seed = dataset.n_features, ask.seed
     if _by_angle(ask, dataset):
-        V = principal_axes(oracle, geometry, min(TOPICS, d), [seed, 5], centred=False)
+        V = principal_axes(oracle, geometry, _count_axes(ask, dataset), [seed, 5], centred=False)
         return Projection(V / geometry.unit, np.zeros(len(V)), unit=True)
     V = np.eye(d) if d <= AXES else principal_axes(oracle, geometry, AXES, [seed, 5])
     planes = geometry.raw(V, np.zeros(len(V)))
     return Projection(planes.W, planes.b, unit=False)
 
 
-def _spectral(A: Any, n_clusters: int) -> Array:
-    """Leading eigenvectors of the graph, four a cluster, rows of norm 1."""
-    U = graph.spectrum(A, min(_count(n_clusters), A.shape[0] - 1))
+def _spectral(A: Any, count: int) -> Array:
+    """So many leading eigenvectors of the graph, rows of norm 1."""
+    U = graph.spectrum(A, count)
     norms = np.sqrt((U**2).sum(axis=1, keepdims=True))
     return np.ascontiguousarray(U / np.maximum(norms, 1e-12), np.float32)
 
 
-def _count(n_clusters: int) -> int:
-    """How many eigenvectors tell so many clusters apart."""
-    return max(4 * n_clusters, 8)
+def _count_vectors(n_clusters: int, n_rows: int) -> int:
+    """How many eigenvectors tell so many clusters apart, as far as so many rows have them: four a cluster."""
+    return min(max(4 * n_clusters, 8), n_rows - 1)
+
+
+def _count_embedded(Z: Array) -> int:
+    """Dimensions of a UMAP embedding of these rows."""
+    return min(EMBEDDED, int(Z.shape[1]), len(Z) - 2)
 
 
 def _umap(Z: Array, ask: Ask) -> Array:
     import umap
 
     model = umap.UMAP(
-        n_components=min(EMBEDDED, Z.shape[1], len(Z) - 2),
+        n_components=_count_embedded(Z),
         n_neighbors=min(max(2, ask.n_neighbors + 5), len(Z) - 1),
         min_dist=0.0,
         random_state=ask.seed % 2**32,

@@ -126,6 +126,8 @@ def _rank(points: Array, queries: Array, candidates: Array, who: Array, squared:
                     squared[i, q], who[i, q] = squared[i, q - 1], who[i, q - 1]
                 squared[i, at], who[i, at] = d, j
                 filled = min(filled + 1, k)
+        if filled == 0:  # distances that overflow float32: the index finds none
+            squared[i, 0], who[i, 0], filled = np.inf, 0, 1
         for q in range(filled, k):  # an approximate index may find too few
             squared[i, q], who[i, q] = squared[i, filled - 1], who[i, filled - 1]
 
@@ -169,6 +171,7 @@ def drop_self(found: Neighbours) -> Neighbours:
     """Neighbours of the points themselves, with each point taken out of its own list (or the last, among equals)."""
     n, k = found.who.shape
     own = found.who == np.arange(n)[:, None]
+    own &= own.cumsum(axis=1) == 1  # an approximate index may have found it several times
     own[~own.any(axis=1), -1] = True
     return Neighbours(found.who[~own].reshape(n, k - 1), found.distance[~own].reshape(n, k - 1))
 

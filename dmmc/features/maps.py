@@ -1,6 +1,5 @@
 """Maps of rows to features: pure functions of a row, the same for fitted and for new ones."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -11,7 +10,6 @@ from dmmc import kernels
 from dmmc.array_types import Array
 from dmmc.data.blocks import Block
 from dmmc.data.open import open_dataset
-from dmmc.errors import InputError
 from dmmc.features.graph import Index, Neighbours, weights
 from dmmc.features.nystroem import Nystroem
 from dmmc.model import inspect, passes
@@ -148,38 +146,15 @@ def map_few_rows(row_map: Map, rows: Any) -> Array:
     return np.concatenate([row_map.apply(block) for block in open_dataset(rows, n_jobs=1).blocks])
 
 
-def from_arrays(content: Any, arrays: dict[str, Array], name: str) -> Map | None:
-    """The map that a model's files hold; None where it works on raw rows."""
+def from_arrays(content: Any, arrays: dict[str, Array]) -> Map | None:
+    """The map that a model's files hold, which were looked at; None where it works on raw rows."""
     if content is None:
         return None
-    try:
-        found, fits = _READERS[content["kind"]](content, arrays)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{name} holds a model whose features are not whole: {error}.") from error
-    if not fits or not all(np.isfinite(array).all() for key, array in arrays.items() if key.startswith("map_")):
-        raise InputError(f"{name} holds a model whose features do not fit together.")
-    return found
-
-
-def _projection(content: dict[str, Any], arrays: dict[str, Array], key: str = "unit") -> tuple[Projection, bool]:
-    W, b, unit = arrays["map_w"], arrays["map_b"], content[key]
-    fits = isinstance(unit, bool) and W.ndim == 2 and W.dtype == b.dtype == np.float64 and b.shape == (len(W),)
-    return Projection(W, b, unit), bool(fits)
-
-
-def _manifold(content: dict[str, Any], arrays: dict[str, Array]) -> tuple[Manifold, bool]:
-    projection, fits = _projection(content, arrays, "unit_rows")
+    if content["kind"] == "nystroem":
+        return Nystroem.from_arrays(content, arrays)
+    unit = content["unit" if content["kind"] == "projection" else "unit_rows"]
+    projection = Projection(arrays["map_w"], arrays["map_b"], unit)
+    if content["kind"] == "projection":
+        return projection
     points, scale, values = arrays["map_points"], arrays["map_scale"], arrays["map_values"]
-    k, unit = content["n_neighbors"], content["unit"]
-    fits = fits and isinstance(unit, bool) and type(k) is int and k > 0
-    fits = fits and points.dtype == values.dtype == np.float32 and points.ndim == values.ndim == 2
-    fits = fits and points.shape[1] == projection.n_values and len(points) == len(values) > 0
-    fits = fits and scale.shape == (len(points),) and scale.dtype == np.float64 and bool((scale > 0).all())
-    return Manifold(projection, points, scale, values, k, unit), fits
-
-
-_READERS: dict[str, Callable[[dict[str, Any], dict[str, Array]], tuple[Map, bool]]] = {
-    "projection": _projection,
-    "manifold": _manifold,
-    "nystroem": Nystroem.from_arrays,
-}
+    return Manifold(projection, points, scale, values, content["n_neighbors"], content["unit"])

@@ -123,21 +123,10 @@ class Nystroem:
         return content, {f"map_{key}": value for key, value in arrays.items()}
 
     @classmethod
-    def from_arrays(cls, content: dict[str, Any], arrays: dict[str, Array]) -> tuple[Nystroem, bool]:
-        """The map again, and whether its parts fit together."""
+    def from_arrays(cls, content: dict[str, Any], arrays: dict[str, Array]) -> Nystroem:
+        """The map again."""
         kernel = Kernel(content["kernel"], content["gamma"], content["degree"], content["coef0"])
-        found = cls(kernel, *(arrays[f"map_{key}"] for key in ("points", "mean", "inverse", "root")))
-        numbers: tuple[Any, ...] = (kernel.gamma, kernel.coef0)
-        fits = [
-            kernel.name in KERNELS,
-            type(content["degree"]) is int and 0 < content["degree"] <= MOST,
-            all(isinstance(x, float) and np.isfinite(x) for x in numbers),
-            all(x.dtype == np.float64 for x in (found.points, found.mean, found.inverse, found.root)),
-            found.points.ndim == found.root.ndim == 2 and found.root.shape == (len(found.root), len(found.points)),
-            found.mean.shape == found.inverse.shape == found.points.shape[1:],
-            found.root.size > 0,
-        ]
-        return found, all(fits)
+        return cls(kernel, *(arrays[f"map_{key}"] for key in ("points", "mean", "inverse", "root")))
 
 
 def _double(rows: Array | Csr) -> Array | Csr:

@@ -12,6 +12,7 @@ import numpy as np
 from dmmc import kernels
 from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
+from dmmc.errors import InputError
 from dmmc.kernels import FROZEN, GIVEN, NEAREST, OWN, Sums
 from dmmc.model.losses import Table
 
@@ -130,7 +131,8 @@ class Given(NamedTuple):
 
     def of(self, block: Block) -> Array:
         """The block's labels."""
-        assert block.given is not None
+        if block.given is None:
+            raise InputError("labels that came with the rows are asked for, and these rows have none.")
         return block.given.astype(np.int8)
 
 

@@ -1,7 +1,8 @@
 """A folder with a description and arrays, as models, checkpoints and summaries are kept; reading never runs code.
 
 The description (`KIND.json`, versioned, with a checksum of itself) names its arrays: `.npy` files without pickles, each
-with its size and digest.
+with its size and digest. Models, checkpoints and summaries are sealed, too: their content holds a digest of everything
+in the folder, so that no part of one can be put into another, nor be changed by whoever can make a checksum.
 """
 
 import hashlib
@@ -21,18 +22,28 @@ from dmmc.machine import MIB
 from dmmc.plain_json import plain
 from dmmc.results.atomic_files import sync, write_folder, write_synced
 
-VERSION = 2
+VERSION = 3
+SEALED = 3
+"""The first version with a seal."""
+SEAL = "seal"
+"""Where it is in the content."""
 LARGEST_DESCRIPTION = 256 * MIB
 KINDS = "biufU"  # kinds of numpy dtypes that an array may have: numbers and text
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def write(
-    folder: Path, kind: str, content: Mapping[str, Any], arrays: Mapping[str, Array], same: Collection[str] = ()
+    folder: Path,
+    kind: str,
+    content: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    same: Collection[str] = (),
+    *,
+    sealed: bool = False,
 ) -> None:
     """Write a description and its arrays as a folder, or replace that folder, in one step.
 
-    Arrays with a name in `same` are taken over from the folder that is replaced.
+    Arrays with a name in `same` are taken over from the folder that is replaced. A `sealed` one gets a seal.
     """
     with write_folder(folder) as aside:
         listed = _link_arrays(folder, aside, kind, same)
@@ -43,6 +54,8 @@ def write(
             write_synced(aside / f"{name}.npy", data)
             listed[name] = {"file": f"{name}.npy", "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         description = {"kind": kind, "version": VERSION, "content": plain(content), "arrays": listed}
+        if sealed:
+            description["content"][SEAL] = make_seal(description)
         description["checksum"] = _checksum(description)
         write_synced(aside / f"{kind}.json", json.dumps(description, indent=1, sort_keys=True).encode())
         sync(aside)
@@ -62,14 +75,29 @@ def _link_arrays(folder: Path, aside: Path, kind: str, names: Collection[str]) -
     return {name: listed[name] for name in names}
 
 
-def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Read what `write` wrote, or say in one sentence what is wrong with it."""
+def make_seal(description: Mapping[str, Any]) -> str:
+    """Digest of all that a folder holds: what was asked for, of which data and by which versions, and every array."""
+    content = {name: value for name, value in description["content"].items() if name != SEAL}
+    digests = {name: entry["sha256"] for name, entry in description["arrays"].items()}
+    sealed = {"seal of": description["kind"], "version": description["version"], "content": content, "arrays": digests}
+    return _checksum(sealed)
+
+
+def read(folder: Path, kind: str, *, sealed: bool = False) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Read what `write` wrote, or say in one sentence what is wrong with it.
+
+    Where it is to be `sealed`, one without a seal is refused, unless it is older than seals.
+    """
     path = folder / f"{kind}.json"
     description = _parse_description(_read_file(path, LARGEST_DESCRIPTION), path, kind)
     content, listed = description.get("content"), description.get("arrays")
     if not isinstance(content, dict) or not isinstance(listed, dict):
         raise InputError(f"{path} is damaged: content or arrays are missing.")
-    return content, {name: _read_array(folder, name, entry) for name, entry in listed.items()}
+    arrays = {name: _read_array(folder, name, entry) for name, entry in listed.items()}
+    checked = SEAL in content or (sealed and description["version"] >= SEALED)
+    if checked and content.get(SEAL) != make_seal(description):
+        raise InputError(f"{path} is damaged: its seal is not that of what it holds, so something was changed.")
+    return content, arrays
 
 
 def _parse_description(text: bytes, path: Path, kind: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from dmmc.results import array_folder, state_codec
 from dmmc.results.contents import describe_environment
 from dmmc.results.folder import Out
 from dmmc.solvers.driver import Line, SearchKeeper
+from dmmc.solvers.state_shapes import fits, is_line
 
 EVERY = 2.0  # seconds from one checkpoint to the next, at least
 SHARE = 0.02  # largest part of the time that writing them may take
@@ -68,7 +69,7 @@ class Checkpoints:
         self._phases: dict[str, NDArray[Any]] = {}  # made before the search, by the name of the phase and of the array
         self._written: set[str] = set()
         if out.resumed:
-            self._found, arrays = array_folder.read(out.checkpoint, KIND)
+            self._found, arrays = array_folder.read(out.checkpoint, KIND, sealed=True)
             has_state = "state" in arrays
             self._data: NDArray[Any] = arrays.pop("state", np.zeros(0))
             if "start_state" in arrays:
@@ -80,6 +81,12 @@ class Checkpoints:
                 isinstance(self._found.get(part), dict) for part in ("asked", "data", "versions")
             ):
                 raise InputError(f"{self._name} is damaged: it does not say what it is a checkpoint of.")
+            if array_folder.SEAL not in self._found:
+                warn(
+                    f"{self._name} was written by an earlier version and has no seal: sizes and ranges of what it "
+                    "holds are checked, but not whether all of it belongs together.",
+                    ClusteringWarning,
+                )
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +101,7 @@ class Checkpoints:
     def seed(self) -> int | None:
         """The seed of the search to go on with, if there is one."""
         seed = self._found["asked"].get("random_state") if self._found else None
-        return seed if isinstance(seed, int) else None
+        return seed if isinstance(seed, int) and seed >= 0 else None
 
     def compare(self, asked: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
         """Refuse to resume with other parameters or other versions of libraries; both are written to new checkpoints.
@@ -157,17 +164,27 @@ class Checkpoints:
             self._out.rewrite_history([])
 
     def remember(
-        self, fingerprint: str, phase: str, make: Callable[[], dict[str, NDArray[Any]]]
+        self,
+        fingerprint: str,
+        phase: str,
+        make: Callable[[], dict[str, NDArray[Any]]],
+        find_misfit: Callable[[Any], str],
     ) -> dict[str, NDArray[Any]]:
         """Arrays that a phase before the search makes: from the checkpoint if it has them, else made and saved."""
         self._identify(fingerprint)
         prefix = f"{phase}_"
         found = {name.removeprefix(prefix): array for name, array in self._phases.items() if name.startswith(prefix)}
-        if not found:
-            found = make()
-            self._phases.update({prefix + name: array for name, array in found.items()})
-            self._write(None, {})
+        if found:
+            self._refuse_misfit(find_misfit(found), f" of phase {phase}")
+            return found
+        found = make()
+        self._phases.update({prefix + name: array for name, array in found.items()})
+        self._write(None, {})
         return found
+
+    def _refuse_misfit(self, misfit: str, of: str = "") -> None:
+        if misfit:
+            raise InputError(f"{self._name} is damaged: its arrays{of} do not fit together ({misfit}).")
 
     def _write(self, search: Any, state: Mapping[str, NDArray[Any]]) -> None:
         new = {name: array for name, array in self._phases.items() if name not in self._written}
@@ -176,22 +193,19 @@ class Checkpoints:
             key, at, lines = self._start
             encoded, data = state_codec.encode((at, tuple(lines)))
             content["start"], state = {"key": key, "search": encoded}, {**state, "start_state": data}
-        array_folder.write(self._out.checkpoint, KIND, content, {**new, **state}, same=self._written)
+        array_folder.write(self._out.checkpoint, KIND, content, {**new, **state}, same=self._written, sealed=True)
         self._written = set(self._phases)
 
     def _decode(
         self, search: Any, data: NDArray[Any], types: Sequence[type[Any]], find_misfit: Callable[[Any], str]
     ) -> tuple[Any, list[Line]]:
         both = state_codec.decode(search, data, types, self._name)
-        if isinstance(both, tuple) and len(both) == 2:
+        if isinstance(both, tuple) and len(both) == 2 and fits(both[0], types[0]) and isinstance(both[1], tuple):
             state, lines = both
-            if state_codec.fits(state, types[0]) and state_codec.fits(lines, tuple[dict[str, Any], ...]):
-                numbered = all(line.get("iteration") == number for number, line in enumerate(lines, 1))
-                if numbered and all(state_codec.fits(line.get("seconds"), float) for line in lines):
-                    misfit = find_misfit(state)
-                    if misfit:
-                        raise InputError(f"{self._name} is damaged: its arrays do not fit together ({misfit}).")
-                    return state, list(lines)
+            numbered = (line["iteration"] == number for number, line in enumerate(lines, 1))
+            if all(is_line(line, numbered=True) for line in lines) and all(numbered):
+                self._refuse_misfit(find_misfit(state))
+                return state, list(lines)
         raise InputError(f"{self._name} is damaged: what it holds is not a state of this method.")
 
     def keep_start(self, key: str) -> SearchKeeper:

@@ -70,7 +70,7 @@ def check_image_shape(shape: tuple[int, ...] | None, n_features: int) -> None:
 def write_result(folder: Path, result: Result) -> None:
     """Write everything to a folder that has its `history.jsonl` already."""
     _write_labels(folder, result)
-    array_folder.write(folder / "model", "model", *result.model)
+    array_folder.write(folder / "model", "model", *result.model, sealed=True)
     _write_summary(folder / "summary", result)
     atomic_files.write_bytes(folder / "run.json", json.dumps(plain(result.run), indent=1).encode())
     if not report.available():
@@ -103,7 +103,7 @@ def _write_summary(folder: Path, result: Result) -> None:
         "n_features": result.run["data"]["n_features"],
         "image_shape": result.image_shape,
     }
-    array_folder.write(folder, "summary", content, summary._asdict())
+    array_folder.write(folder, "summary", content, summary._asdict(), sealed=True)
 
 
 def write_report(folder: Path, image_shape: tuple[int, ...] | None = None) -> Path:
@@ -182,7 +182,7 @@ def _read_history(folder: Path) -> list[dict[str, Any]]:
 
 
 def _read_summary(folder: Path) -> tuple[dict[str, Any], Summary]:
-    content, arrays = array_folder.read(folder, "summary")
+    content, arrays = array_folder.read(folder, "summary", sealed=True)
     try:
         found = Summary(**arrays)
         k, bins, sampled, shown, kept = (len(found[i]) for i in (0, 1, 5, 6, 8))

@@ -9,8 +9,7 @@ import math
 import re
 import struct
 from collections.abc import Iterable, Mapping
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +18,6 @@ from dmmc.array_types import Array
 from dmmc.errors import InputError
 
 _DTYPE = re.compile(r"[<>|][biufc][0-9]{1,2}")  # of numbers; those that numpy would need pickle for do not match
-_NUMBERS: dict[Any, Any] = {  # what a number of each type may be
-    float: float | int | np.floating | np.integer,
-    int: int | np.integer,
-    bool: bool | np.bool_,
-}
 
 
 def encode(value: Any) -> tuple[Any, NDArray[np.uint8]]:
@@ -141,28 +135,3 @@ class _Reader:
             flat: Array = np.frombuffer(self._data, kind, count, start) if count else np.empty(0, kind)
             self._known[key] = flat.reshape(shape, order=order).copy(order="K")  # type: ignore[call-overload]
         return self._known[key]
-
-
-def fits(value: Any, hint: Any) -> bool:
-    """Whether a value is what a type hint promises, down to the members of tuples; a number may be numpy's."""
-    kind = get_origin(hint) or hint
-    if kind in (Union, UnionType):
-        return any(fits(value, choice) for choice in get_args(hint))
-    if kind is Any:
-        return True
-    if kind in (None, NoneType):
-        return value is None
-    if kind in _NUMBERS:
-        return isinstance(value, _NUMBERS[kind]) and (kind is bool or not isinstance(value, bool))
-    if not isinstance(value, kind):
-        return False
-    if kind is tuple:
-        hints = get_args(hint)
-        if len(hints) == 2 and hints[1] is Ellipsis:
-            hints = (hints[0],) * len(value)
-    elif hasattr(kind, "_fields"):
-        named = get_type_hints(kind)
-        hints = tuple(named[name] for name in kind._fields)
-    else:
-        return True
-    return len(value) == len(hints) and all(map(fits, value, hints))

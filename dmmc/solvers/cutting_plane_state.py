@@ -12,9 +12,25 @@ from dmmc.master.norms import FROBENIUS, Norm
 from dmmc.master.planes import Planes
 from dmmc.model.geometry import Geometry
 from dmmc.model.losses import Loss, Table
-from dmmc.model.passes import ByScores, Labelling
+from dmmc.model.passes import Labelling
 from dmmc.pairs.losses import PairLosses
-from dmmc.solvers.state_shapes import Each, Either, Kinds, Numbers, Spec
+from dmmc.solvers.state_shapes import (
+    COUNTED,
+    REACH,
+    Between,
+    Each,
+    Either,
+    Flag,
+    Numbers,
+    OneOf,
+    Spec,
+    Whole,
+    describe_labelling,
+    describe_planes,
+)
+
+ROUNDING = 1e-9
+"""Of shares."""
 
 
 @dataclass(frozen=True)
@@ -141,27 +157,31 @@ class State(NamedTuple):
 def describe_shapes(problem: Problem) -> tuple[Spec, dict[str, int]]:
     """The specification of a State of this problem, and the sizes in it."""
     floats, integers = partial(Numbers, np.float64), partial(Numbers, np.int64)
-    point = {"W": floats("K", "d"), "b": floats("K"), "price": floats("K")}
+    reach = REACH * (1.0 + sum(problem.budgets))
+    point = {**describe_planes("K", low=-reach, high=reach), "value": Between()}
     planes = {
         "points": floats("m", "K", "d"),
         "offsets": floats("m", "K"),
         "prices": floats("m", "K"),
-        "intercepts": floats("m"),
-        "slopes": floats("m", "Kd"),
-        "tilts": floats("m", "K"),
+        "intercepts": floats("m", low=-reach, high=reach),
+        "slopes": floats("m", "Kd", low=-reach, high=reach),
+        "tilts": floats("m", "K", low=-reach, high=reach),
         "gram": floats("m", "m", "K", "K") if problem.norm.by_row else floats("m", "m"),
-        "multipliers": floats("m"),
-        "idle": integers("m"),
+        "multipliers": floats("m", low=0, high=reach),
+        "idle": integers("m", low=0, high=COUNTED),
         "groups": integers("m", low=0, high=len(problem.budgets) - 1),
     }
-    start = {"W": floats("k", "d"), "b": floats("k"), "price": floats("k")}
     run = {
         "planes": planes,
-        "labelling": Kinds({ByScores: {"planes": Either(point, start)}}),
+        "labelling": describe_labelling(problem.n_clusters, "K", "k"),
         "at": point,
         "best": point,
         "leader": point,
-        "counts": Either(floats("k"), floats(0)),
+        "inside": Flag() if problem.inside else OneOf(False),
+        "counts": Either(floats("k", low=0, high=1 + ROUNDING), floats(0)),
+        "flips": Between(0),
+        **dict.fromkeys(("waited", "reseeded", "rounds"), Whole()),
+        "ended": OneOf("", "converged", "stalled", "count bound"),
     }
     K, d = problem.K, len(problem.geometry.mean)
     return {"runs": Each(run, numbered="number")}, {"k": problem.n_clusters, "K": K, "d": d, "Kd": K * d}

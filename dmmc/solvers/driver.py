@@ -64,12 +64,15 @@ class SearchKeeper(Protocol):
 class Keeper(SearchKeeper, Protocol):
     """Keeps the search of a fit, and what comes before it."""
 
-    def remember(self, fingerprint: str, phase: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def remember(
+        self, fingerprint: str, phase: str, make: Callable[[], dict[str, Any]], find_misfit: Callable[[Any], str]
+    ) -> dict[str, Any]:
         """Arrays that a phase before the search makes, or has made in an earlier run.
 
         fingerprint : of the data; another one than the earlier run had is refused
         phase : its name
         make : makes them
+        find_misfit : says where those of an earlier run are not what the phase makes; "" where they are
         """
         ...
 

@@ -19,7 +19,7 @@ from dmmc.model.passes import Labelling, Oracle
 from dmmc.solvers import sign_sums
 from dmmc.solvers.driver import Restarts
 from dmmc.solvers.sign_sums import Climb, Kick, Signs, Sweep
-from dmmc.solvers.state_shapes import Each, Either, Equal, Numbers, find_misfit
+from dmmc.solvers.state_shapes import Between, Each, Either, Flag, Numbers, OneOf, Whole, find_misfit
 
 CANDIDATES = (16, 64)
 """Rows of each sign among which a sweep flips and swaps: the square root of n, within these bounds."""
@@ -27,6 +27,8 @@ PATIENCE = 10
 """Generations without a better individual after which a restart ends."""
 LEADING = (2, 4, 8, 16)
 """Random labels are seen through so many leading directions of the kernel, in turn: most local optima are rough."""
+FARTHEST = 2.0
+"""No number of `p = Φᵀy` is larger: `|p|² = 1 - F` is at most 1."""
 SAME = 1e-12
 """Individuals whose fitness differs by less are copies, or each other's negatives."""
 PARENTS = 6
@@ -97,10 +99,6 @@ class State(NamedTuple):
     runs: tuple[Run, ...]
 
 
-BEGINNER = {"sweeping": Equal(False), "settled": Equal(False)}
-"""Whoever has no signs yet."""
-
-
 class Evolution(Restarts):
     """The solver: `init`, `step`, `done`, `report`, and `best` at the end."""
 
@@ -121,14 +119,31 @@ class Evolution(Restarts):
 
     def find_misfit(self, state: State) -> str:
         """Say where a state that was read from a file is not one of this problem; "" where it is."""
-        p, flipped = Numbers(np.float64, "q"), Numbers(np.int64, "flips", low=0, high=self.problem.n_rows - 1)
-        member = Either(
-            {"p": p, "signs": {"w": p, "flipped": flipped}},
-            {"p": p, "signs": {"w": Numbers(np.float64, 0), "flipped": flipped}, **BEGINNER},
-        )
-        several = Each(member, least=0)
-        run = {"people": several, "young": several}
-        return find_misfit(state, {"runs": Each(run, numbered="number")}, {"q": self.problem.n_features})
+        problem = self.problem
+        p, flags = Numbers(np.float64, "q", low=-FARTHEST, high=FARTHEST), ("sweeping", "still", "settled")
+        signs = {
+            "w": p,
+            "threshold": Between(),
+            "cut": Whole(0, problem.n_rows),
+            "flipped": Numbers(np.int64, "flips", low=0, high=problem.n_rows - 1, rising=True),
+        }
+        beginner = {"p": p, "signs": {**signs, "w": Numbers(np.float64, 0)}, **dict.fromkeys(flags, OneOf(False))}
+        weighed = {"balance": Between(-problem.total, problem.total), "fitness": Between()}
+        grown = {"p": p, "signs": signs, **weighed, **dict.fromkeys(flags, Flag())}
+        run = {
+            "people": Each(grown, least=0),
+            "young": Each(Either(grown, beginner), least=0),
+            **dict.fromkeys(("generation", "waited"), Whole()),
+            "ended": OneOf("", "converged"),
+        }
+        misfit = find_misfit(state, {"runs": Each(run, numbered="number")}, {"q": problem.n_features})
+        if misfit:
+            return misfit
+        for number, (_, people, young, *_, ended) in enumerate(state.runs):
+            climbs = any(not one.settled for one in young)
+            if climbs == bool(ended) or not (people or climbs):
+                return f"runs[{number}] has ended though some still climb, or goes on though nobody does"
+        return ""
 
     def report(self, state: State) -> dict[str, Any]:
         """The lowest fitness, which a population never loses, and how far the restarts are."""

@@ -5,6 +5,7 @@ with one of the opposite sign. Fitness follows from `p = Φᵀy`, which a flip c
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,8 @@ import numpy as np
 from dmmc.array_types import Array
 from dmmc.kernels.published_flips import evolve
 from dmmc.solvers.driver import Restarts
-from dmmc.solvers.evolution import Problem
-from dmmc.solvers.state_shapes import Each, Numbers, find_misfit
+from dmmc.solvers.evolution import FARTHEST, Problem
+from dmmc.solvers.state_shapes import Each, Numbers, OneOf, Whole, find_misfit
 
 PATIENCE = 10
 """A restart ends when this many offspring a row have not changed the best fitness."""
@@ -40,16 +41,6 @@ class Populations(NamedTuple):
     """All restarts."""
 
     runs: tuple[Population, ...]
-
-
-POPULATION = {
-    "Y": Numbers(np.int8, "mu", "n", low=-1, high=1),
-    "P": Numbers(np.float64, "mu", "q"),
-    "balance": Numbers(np.float64, "mu"),
-    "squares": Numbers(np.float64, "mu"),
-    "random": Numbers(np.uint64, 1),
-}
-"""Shapes of its arrays."""
 
 
 class Published(Restarts):
@@ -91,8 +82,18 @@ class Published(Restarts):
     def find_misfit(self, state: Populations) -> str:
         """Say where a state that was read from a file is not one of this problem; "" where it is."""
         problem = self.problem
+        floats = partial(Numbers, np.float64, "mu")
+        run = {
+            "Y": Numbers(np.int8, "mu", "n", values=(-1, 1)),
+            "P": floats("q", low=-FARTHEST, high=FARTHEST),
+            "balance": floats(low=-problem.total, high=problem.total),
+            "squares": floats(low=0, high=FARTHEST),
+            "random": Numbers(np.uint64, 1),
+            **dict.fromkeys(("generation", "waited"), Whole()),
+            "ended": OneOf("", "converged"),
+        }
         sizes = {"mu": problem.population, "n": problem.n_rows, "q": problem.n_features}
-        return find_misfit(state, {"runs": Each(POPULATION)}, sizes)
+        return find_misfit(state, {"runs": Each(run)}, sizes)
 
     def report(self, state: Populations) -> dict[str, Any]:
         """The lowest fitness, which a population never loses, and how far the restarts are."""

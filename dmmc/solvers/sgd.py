@@ -21,7 +21,17 @@ from dmmc.solvers import count_bounds, sgd_epoch
 from dmmc.solvers.driver import Restarts
 from dmmc.solvers.required_parts import check_parts
 from dmmc.solvers.sgd_epoch import Came, Epoch, Leg
-from dmmc.solvers.state_shapes import Between, Each, Kinds, Numbers, find_misfit
+from dmmc.solvers.state_shapes import (
+    COUNTED,
+    REACH,
+    Between,
+    Each,
+    Numbers,
+    OneOf,
+    Whole,
+    describe_labelling,
+    find_misfit,
+)
 
 NAME = "the stochastic gradient solver"
 LOSS_PARTS = {"table": "the loss of a margin", "surrogate": "the convex loss at fixed labels"}
@@ -95,17 +105,6 @@ class State(NamedTuple):
     runs: tuple[Run, ...]
 
 
-_POINT = {"w": Numbers(np.float64, "d")}
-_PLANES = {"W": Numbers(np.float64, "p", "d"), "b": Numbers(np.float64, "p"), "price": Numbers(np.float64, "p")}
-_RUN = {
-    **dict.fromkeys(("at", "mean", "best", "reference"), _POINT),
-    "epoch": Between(0),
-    "labelling": Kinds({ByScores: {"planes": _PLANES}}),
-}
-SHAPES = {"runs": Each(_RUN, numbered="number")}
-"""Of a State."""
-
-
 class Stochastic(Restarts):
     """The solver: `init`, `step`, `done`, `report`, and `best` at the end."""
 
@@ -133,7 +132,19 @@ class Stochastic(Restarts):
 
     def find_misfit(self, state: State) -> str:
         """Say where a state that was read from a file is not one of this problem; "" where it is."""
-        return find_misfit(state, SHAPES, {"d": len(self.problem.geometry.mean)})
+        reach = REACH * (1.0 + self.problem.C)
+        within = Between(-reach, reach)
+        w = Numbers(np.float64, "d", low=-reach, high=reach)
+        point = {"w": w, "b": within, "price": within, "value": Between()}
+        run = {
+            "labelling": describe_labelling(2, 1, 2),
+            **dict.fromkeys(("at", "mean", "best", "reference"), point),
+            "epoch": Whole(),
+            "moved": Between(0),
+            "steps": Between(0, COUNTED),
+            "ended": OneOf("", "converged"),
+        }
+        return find_misfit(state, {"runs": Each(run, numbered="number")}, {"d": len(self.problem.geometry.mean)})
 
     def report(self, state: State) -> dict[str, Any]:
         """Of the best run: the last average's objective, the lowest one, and how far the last epoch went."""

@@ -20,7 +20,8 @@ from dmmc.model import geometry, passes
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Hyperplanes, Tree
 from dmmc.solvers import count_bounds, starts, tree_passes, tree_room
-from dmmc.solvers.state_shapes import Between, Each, Either, Numbers, find_misfit
+from dmmc.solvers.state_shapes import fits
+from dmmc.solvers.tree_state import Grown, Leaf, find_misfit
 
 if TYPE_CHECKING:
     from dmmc.engine import Engine
@@ -35,7 +36,7 @@ class Found(NamedTuple):
     gap: float
     """inf where the method has none."""
     ended: str
-    """ "converged", "max_iter", "max_seconds", "count bound" or "stalled"."""
+    """One of `tree_state.ENDED`."""
 
 
 class Search(NamedTuple):
@@ -47,57 +48,6 @@ class Search(NamedTuple):
     """Makes its first state."""
     found: Callable[[Any, str], Found]
     """What a state amounts to; the text is why the loop ended: "done", "max_iter" or "max_seconds"."""
-
-
-class Leaf(NamedTuple):
-    """A cluster so far, and how it would be split."""
-
-    share: float
-    """Of the weight of all rows."""
-    W: Array
-    """(d,) the split, raw, its price in the bias; empty before it is searched, and where there is none."""
-    b: float = 0.0
-    above: float = 0.0
-    """Share of the rows with f >= 0."""
-    gain: float = -math.inf
-    """By how much the split lowers the sum of squared distances from the clusters' means, in units of the whole."""
-    objective: float = 0.0
-    gap: float = 0.0
-    ended: str = ""
-    """Why its search did; "" before it, "whole" where there is nothing to split."""
-
-
-class Grown(NamedTuple):
-    """A tree so far."""
-
-    W: Array
-    b: Array
-    children: Array
-    leaves: tuple[Leaf, ...]
-    objectives: tuple[float, ...] = ()
-    """Of each split, times the share of the rows that it splits."""
-    gaps: tuple[float, ...] = ()
-    ended: tuple[str, ...] = ()
-    at: int = 0
-    """The leaf whose split is searched."""
-    inner: Any = None
-    """The state of that search; None before it begins."""
-    steps: int = 0
-    """Its passes so far."""
-    line: dict[str, Any] = {}  # noqa: RUF012
-    """What the last pass reported."""
-    priced: bool = False
-    """Whether a count bound has moved a split."""
-
-
-LEAF = {"W": Either(Numbers(np.float64, "d"), Numbers(np.float64, 0))}
-SHAPES = {
-    "W": Numbers(np.float64, "m", "d"),
-    "b": Numbers(np.float64, "m"),
-    "children": Numbers(np.int64, "m", 2),
-    **dict.fromkeys(("objectives", "gaps", "ended"), Each({}, count="m")),
-}
-"""Of a Grown tree with m splits."""
 
 
 class Growth:
@@ -191,17 +141,14 @@ class Growth:
 
     def find_misfit(self, state: Grown) -> str:
         """Say where a state that was read from a file is not one of this tree; "" where it is."""
-        m = len(state.b)
-        spec = {**SHAPES, "leaves": Each(LEAF, count=m + 1), "at": Between(0, m)}
-        misfit = find_misfit(state, spec, {"m": m, "d": self.whole_rows.n_features})
-        if misfit or m >= self._k:
-            return misfit or "it has too many leaves"
-        if m and not Tree(state.W, state.b, state.children).is_valid():
-            return "children are not those of a tree"
-        if state.inner is None:
-            return ""
+        misfit = find_misfit(state, self.whole_rows.n_features, self._k)
+        if misfit or state.inner is None:
+            return misfit
         self._search = self._enter(state)
-        return str(self._search.solver.find_misfit(state.inner)) if self._search else "its leaf cannot be split"
+        if self._search is None:
+            return "its leaf cannot be split"
+        solver = self._search.solver
+        return str(solver.find_misfit(state.inner)) if fits(state.inner, solver.types[0]) else "its search is another"
 
     def _set_leaf(self, state: Grown, leaf: Leaf) -> Grown:
         """The leaf at work is known."""
@@ -211,10 +158,9 @@ class Growth:
 
     def _enter(self, state: Grown) -> Search | None:
         """Let the engine see the rows of the leaf at work, and make the search for its split, if there may be one."""
-        reach = self._reach(state.leaves, state.at)
-        if not reach or not self._show_rows(state, state.at):
+        reach, share = self._reach(state.leaves, state.at), state.leaves[state.at].share
+        if not reach or share <= 0 or not self._show_rows(state, state.at):
             return None
-        share = state.leaves[state.at].share
         least = min(min(low, share - high) for low, high in reach) / share
         seed = self._seed
         if state.b.size:

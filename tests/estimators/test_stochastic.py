@@ -12,6 +12,7 @@ import data_sets
 import numpy as np
 import outcomes
 import pytest
+from forgeries import write_sealed
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from stops import Stop, stop_after
@@ -339,7 +340,7 @@ def test_a_damaged_checkpoint_of_a_tree_is_refused(tmp_path: Path) -> None:
         fields[[key for key, _ in fields].index(name)][1] = value
         folder = tmp_path / name
         shutil.copytree(out, folder)
-        array_folder.write(folder / "checkpoint", "checkpoint", said, arrays)
+        write_sealed(folder / "checkpoint", "checkpoint", said, arrays)
         with pytest.raises(dmmc.InputError, match="damaged"):
             dmmc.fit(rows(), out=folder, resume=True, **CASES["a tree"])
 
@@ -409,7 +410,7 @@ def test_what_a_stream_cannot_take_is_refused_in_a_sentence(tmp_path: Path) -> N
         ("stream_mean", np.zeros(3)),
         ("stream_total", np.array([-1.0])),
     ):
-        with pytest.raises(dmmc.InputError, match="centre or scale"):
+        with pytest.raises(dmmc.InputError, match="stream_"):
             StochasticMMC.from_arrays(content, {**arrays, name: value}, "it")
 
 

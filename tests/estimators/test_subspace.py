@@ -335,7 +335,7 @@ def test_a_model_is_saved_and_read_back_whole_or_refused(fitted: SubspaceMMC, tm
         "mean": np.full(12, np.nan),
         "scale": np.zeros(12),
     }.items():
-        with pytest.raises(InputError, match="out holds a model whose subspace"):
+        with pytest.raises(InputError, match="out holds a model that is not whole, or whose parts do not fit together"):
             SubspaceMMC.from_arrays(content, {**arrays, name: bad}, "out")
         with pytest.raises(InputError, match="not whole"):
             SubspaceMMC.from_arrays(content, {key: arrays[key] for key in arrays if key != name}, "out")

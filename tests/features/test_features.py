@@ -408,7 +408,7 @@ def fitted_manifold(X: Any, features: str = "spectral", k: int = 3) -> tuple[Man
     with Local(dataset, 2) as engine:
         geometry, _ = measure(dataset, engine.rows, "none")
         ask = build.Ask(features, k, 10, 0, 2, False)
-        built = build.build(ask, dataset, engine.run, engine.rows, geometry, lambda _, make: make())
+        built = build.build(ask, dataset, engine.run, engine.rows, geometry, lambda _, make, **sizes: make())
     assert isinstance(built.row_map, Manifold)
     assert built.rows is not None
     return built.row_map, built.rows
@@ -461,7 +461,7 @@ def test_a_map_is_the_same_from_its_arrays(kind: str) -> None:
     row_map: Any = fitted_manifold(DIGITS[:300])[0]
     row_map = row_map.projection if kind == "projection" else row_map
     content, arrays = row_map.to_arrays()
-    again = maps.from_arrays(json.loads(json.dumps(content)), arrays, "the model")
+    again = maps.from_arrays(json.loads(json.dumps(content)), arrays)
     assert again is not None
     assert type(again) is type(row_map)
     assert maps.map_few_rows(again, DIGITS[:20]).tobytes() == maps.map_few_rows(row_map, DIGITS[:20]).tobytes()
@@ -469,51 +469,7 @@ def test_a_map_is_the_same_from_its_arrays(kind: str) -> None:
 
 
 def test_no_map_is_no_map_from_arrays() -> None:
-    assert maps.from_arrays(None, {}, "the model") is None
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("map_w", None),
-        ("map_points", None),
-        ("map_b", np.zeros(1)),
-        ("map_w", np.zeros((64, 64), np.float32)),
-        ("map_w", np.full((64, 64), np.nan)),
-        ("map_points", np.zeros((300, 63), np.float32)),
-        ("map_points", np.zeros((299, 64), np.float32)),
-        ("map_points", np.zeros((300, 64))),
-        ("map_values", np.zeros(300, np.float32)),
-        ("map_values", np.full((300, 12), np.inf, np.float32)),
-        ("map_scale", np.ones(299)),
-        ("map_scale", np.zeros(300)),
-        ("map_scale", -np.ones(300)),
-        ("unit", "yes"),
-        ("unit_rows", 1),
-        ("n_neighbors", 0),
-        ("n_neighbors", True),
-        ("n_neighbors", "10"),
-        ("n_neighbors", None),
-        ("kind", "other"),
-        ("kind", None),
-    ],
-)
-def test_damaged_arrays_of_a_map_are_refused_in_a_sentence(key: str, value: Any) -> None:
-    content, arrays = fitted_manifold(DIGITS[:300])[0].to_arrays()
-    place: dict[str, Any] = content if key in content else arrays
-    assert key in place
-    if value is None:
-        del place[key]
-    else:
-        place[key] = value
-    with pytest.raises(InputError, match=r"the model holds a model whose features .*\.$"):
-        maps.from_arrays(content, arrays, "the model")
-
-
-@pytest.mark.parametrize("content", [3, "manifold", [], {}])
-def test_features_that_are_no_description_are_refused_in_a_sentence(content: Any) -> None:
-    with pytest.raises(InputError, match="not whole"):
-        maps.from_arrays(content, {}, "the model")
+    assert maps.from_arrays(None, {}) is None
 
 
 def test_a_projection_to_unit_rows_leaves_a_row_of_zeros() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from forgeries import write_sealed
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.datasets import load_digits, make_circles, make_moons
@@ -294,8 +295,8 @@ def test_a_damaged_kernel_is_refused(tmp_path: Path, what: str) -> None:
     content, arrays = array_folder.read(tmp_path / "out" / "model", "model")
     arrays = dict(arrays)
     DAMAGE[what](content, arrays)
-    array_folder.write(tmp_path / "damaged", "model", content, arrays)
-    with pytest.raises(dmmc.InputError, match="holds a model whose"):
+    write_sealed(tmp_path / "damaged", "model", content, arrays)
+    with pytest.raises(dmmc.InputError, match="holds a model that is not whole, or whose parts"):
         dmmc.load(tmp_path / "damaged")
 
 

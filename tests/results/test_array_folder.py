@@ -312,6 +312,50 @@ def predict_if_read(folder: Path, rows: Any) -> Any:
         return loaded.predict(rows)
 
 
+def reseal(description: dict[str, Any]) -> None:
+    """Give a changed description the seal of what it holds."""
+    description["content"]["seal"] = array_folder.make_seal(description)
+
+
+def unseal(description: dict[str, Any], version: int) -> None:
+    """Make it look like one of an earlier version."""
+    del description["content"]["seal"]
+    description["version"] = version
+
+
+def test_a_changed_number_with_right_checksums_does_not_have_the_seal(model_folder: Path, tmp_path: Path) -> None:
+    coef = np.load(model_folder / "coef.npy")
+    for number, (change, files) in enumerate(
+        [
+            (lambda description: None, {"coef": npy(2.0 * coef)}),
+            (lambda description: None, {"intercept": npy(np.zeros(3)), "more": npy(np.zeros(3))}),
+            (put(99, "content", "n_iter"), {}),
+            (put(0.5, "content", "params", "min_size"), {}),
+            (put("x" * 64, "content", "choices", "fingerprint"), {}),
+            (put("0" * 64, "content", "seal"), {}),
+            (put(None, "content", "seal"), {}),
+            (lambda description: description["content"].pop("seal"), {}),
+            (put(2, "version"), {}),
+            (put(1, "version"), {}),
+        ]
+    ):
+        with pytest.raises(dmmc.InputError, match=r"model\.json is damaged: its seal is not that of what it holds"):
+            dmmc.load(forged(model_folder, tmp_path / str(number), change, files))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_model_from_before_seals_is_read_but_compared_with_its_specification(
+    version: int, model_folder: Path, tmp_path: Path, digits: Any
+) -> None:
+    folder = forged(model_folder, tmp_path / "old", lambda description: unseal(description, version))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = dmmc.load(model_folder).predict(digits)
+        assert np.array_equal(dmmc.load(folder).predict(digits), wanted)
+    with pytest.raises(dmmc.InputError, match="coef has shape"):
+        dmmc.load(forged(folder, tmp_path / "bad", lambda description: None, {"coef": npy(np.zeros((2, 64)))}))
+
+
 ODD: list[Any] = [None, True, 3, -1, 2.5, 1e308, "x", [], [1], {}, {"a": 1}, 10**400, nested(300)]
 PLACES = [
     ("kind",),

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import zarr
-from forgeries import Change, put
+from forgeries import Change, put, write_sealed
 from stops import Stop, stop_after
 from waits import end_of, scale, until
 
@@ -473,9 +473,7 @@ def rewritten(out: Path, change: Change, array: Any = None) -> None:
     """Change what a checkpoint says, with all checksums right."""
     content, arrays = array_folder.read(out / "checkpoint", "checkpoint")
     change(content)
-    array_folder.write(
-        out / "checkpoint", "checkpoint", content, arrays if array is None else {**arrays, "state": array}
-    )
+    write_sealed(out / "checkpoint", "checkpoint", content, arrays if array is None else {**arrays, "state": array})
 
 
 @pytest.mark.parametrize("library", checkpoints.BITS)
@@ -575,6 +573,28 @@ def test_a_made_up_checkpoint_with_right_checksums_is_refused(change: Change, ou
     rewritten(out, change)
     with pytest.raises(dmmc.InputError, match=r"checkpoint\.json is damaged"):
         dmmc.fit(**asked(), out=out, resume=True)
+
+
+def test_a_checkpoint_whose_seal_is_another_is_refused(out: Path) -> None:
+    content, arrays = array_folder.read(out / "checkpoint", "checkpoint")
+    content["search"][1][0]["dict"][1][1] = {"float": "3ff0000000000000"}
+    array_folder.write(out / "checkpoint", "checkpoint", content, arrays)
+    with pytest.raises(dmmc.InputError, match=r"checkpoint\.json is damaged: its seal is not that of what it holds"):
+        dmmc.fit(**asked(), out=out, resume=True)
+
+
+def test_a_checkpoint_from_before_seals_goes_on_and_a_note_says_so(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content, arrays = array_folder.read(out / "checkpoint", "checkpoint")
+    del content["seal"]
+    with monkeypatch.context() as patch:
+        patch.setattr(array_folder, "VERSION", 2)
+        array_folder.write(out / "checkpoint", "checkpoint", content, arrays)
+    with pytest.warns(dmmc.ClusteringWarning, match="was written by an earlier version and has no seal"):
+        dmmc.fit(**asked(), out=out, resume=True)
+    dmmc.fit(**asked(), out=tmp_path / "whole")
+    assert_same(tmp_path / "whole", out)
 
 
 def test_a_state_without_bytes_is_refused(out: Path) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
+from forgeries import write_sealed
 from waits import end_of
 
 import dmmc
@@ -263,7 +264,7 @@ def test_a_report_of_a_made_up_summary_is_refused(change: dict[str, Any], rows: 
     dmmc.fit(rows, 2, out=tmp_path / "out", **QUICK)
     folder = tmp_path / "out" / "summary"
     content, arrays = array_folder.read(folder, "summary")
-    array_folder.write(folder, "summary", {**content, **change}, arrays)
+    write_sealed(folder, "summary", {**content, **change}, arrays)
     with pytest.raises(dmmc.InputError):
         contents.write_report(tmp_path / "out")
 

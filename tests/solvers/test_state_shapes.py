@@ -12,7 +12,22 @@ from dmmc.model.losses import Hinge
 from dmmc.model.passes import ByScores, Drawn, Hyperplanes
 from dmmc.solvers.cutting_plane import CuttingPlane
 from dmmc.solvers.cutting_plane_state import Problem
-from dmmc.solvers.state_shapes import Between, Each, Either, Equal, Kinds, Numbers, find_misfit
+from dmmc.solvers.state_shapes import (
+    Between,
+    Each,
+    Either,
+    Every,
+    Flag,
+    Kinds,
+    Numbers,
+    OneOf,
+    Only,
+    Text,
+    Whole,
+    find_misfit,
+    fits,
+    is_line,
+)
 
 
 class Pair(NamedTuple):
@@ -62,7 +77,9 @@ def test_items_have_sizes_of_their_own_and_stand_in_order() -> None:
     assert find_misfit((pair(0, 2), pair(1, 5)), spec, {"d": 3}) == ""
     assert find_misfit((pair(1),), spec, {"d": 3}) == "it is not in order"
     assert find_misfit((), spec, {"d": 3}) == "it has 0 items"
-    assert find_misfit([pair()], spec, {"d": 3}) == "it is not a tuple"
+    assert find_misfit([pair()], spec, {"d": 3}) == ""
+    assert find_misfit(pair(), Each({}), {"d": 3}) == ""
+    assert find_misfit(3, spec, {"d": 3}) == "it is not a tuple"
     assert find_misfit((), Each(PAIR, least=0), {}) == ""
     assert find_misfit((1, 2), Each({}, count=3), {}) == "it has 2 items"
     broken = (pair(0), pair(1)._replace(b=np.zeros(9)))
@@ -78,7 +95,7 @@ def test_one_of_several_specifications_will_do() -> None:
 
 def test_a_specification_may_depend_on_the_type() -> None:
     spec = Kinds({Pair: PAIR})
-    assert find_misfit("another type", spec, {}) == ""
+    assert find_misfit("another type", spec, {}) == "it is of another kind"
     assert find_misfit(pair()._replace(b=0), spec, {}) == "b is not an array of float64 with 1 axes"
 
 
@@ -86,8 +103,59 @@ def test_numbers_and_values_are_compared() -> None:
     assert find_misfit(3, Between(0, 3), {}) == ""
     for value in (4, -1, "3", None, True, np.nan):
         assert find_misfit(value, Between(0, 3), {}) == "it is out of range"
-    assert find_misfit(np.False_, Equal(False), {}) == ""
-    assert find_misfit(True, Equal(False), {}) == "it is not False"
+    assert find_misfit(np.False_, OneOf(False), {}) == ""
+    assert find_misfit("b", OneOf("a", "b"), {}) == ""
+    for value in (True, 0, "", None, np.zeros(2), [False]):
+        assert find_misfit(value, OneOf(False), {}) == "it is not False"
+    assert find_misfit(np.int64(3), Whole(0, 3), {}) == ""
+    for value in (4, -1, 2.0, True, "3"):
+        assert find_misfit(value, Whole(0, 3), {}) == "it is no whole number, or out of range"
+    assert find_misfit("", Text(), {}) == find_misfit(np.True_, Flag(), {}) == ""
+    assert find_misfit(1, Flag(), {}) == "it is neither true nor false"
+    assert find_misfit(1, Text(), {}) == "it is no text"
+
+
+def test_a_dict_has_all_that_it_needs_and_nothing_that_is_unknown() -> None:
+    spec = Only({"a": Whole()}, {"b": Flag()})
+    assert find_misfit({"a": 1}, spec, {}) == find_misfit({"a": 1, "b": True}, spec, {}) == ""
+    assert find_misfit({"b": True}, spec, {}) == "it has no a"
+    assert find_misfit({"a": 1, "b": 2}, spec, {}) == "b is neither true nor false"
+    assert find_misfit({"a": 1, "c": 2}, spec, {}) == "it has 'c', which it should not"
+    assert find_misfit({"a": 1, "c": "x"}, Every(Whole()), {}) == "it.c is no whole number, or out of range"
+    assert find_misfit([1], spec, {}) == find_misfit([1], Every(Whole()), {}) == "it has no members"
+
+
+def test_an_array_that_no_specification_describes_does_not_fit() -> None:
+    said = "it has arrays in W, which no specification describes"
+    assert find_misfit(pair(), {"b": Numbers(np.float64, 2)}, {}) == said
+    assert find_misfit({"W": ({"x": np.zeros(1)},)}, {}, {}) == said
+    assert find_misfit({"W": (1, "x")}, {}, {}) == ""
+
+
+def test_numbers_may_have_to_rise_to_be_some_or_to_be_of_few_values() -> None:
+    rising = Numbers(np.int64, "n", rising=True, least=1)
+    assert find_misfit(np.array([1, 5]), rising, {}) == ""
+    assert find_misfit(np.array([1, 1]), rising, {}) == "it does not rise"
+    assert find_misfit(np.zeros(0, np.int64), rising, {}) == "it is empty"
+    signs = Numbers("iu", "n", values=(-1, 1))
+    assert find_misfit(np.array([1, -1], np.int8), signs, {}) == ""
+    assert find_misfit(np.array([1, 0], np.int8), signs, {}) == "it holds a value that is none of -1, 1"
+    assert find_misfit(np.array([1.0]), signs, {}) == "it is not an array of whole numbers with 1 axes"
+    members = {"label": Numbers(np.int64, "n", low=0, below="k")}
+    assert find_misfit({"label": np.array([0, 2])}, members, {"k": 3}) == ""
+    assert find_misfit({"label": np.array([0, 3])}, members, {"k": 3}) == "label holds a value out of range"
+    assert find_misfit(np.array([np.inf]), Numbers(np.float64, 1, finite=False), {}) == ""
+    assert find_misfit(np.array([np.nan]), Numbers(np.float64, 1, finite=False), {}) == "it holds NaN or infinity"
+
+
+def test_a_line_of_a_history_has_names_with_numbers_and_words() -> None:
+    line = {"iteration": 1, "seconds": 0.5, "objective": np.inf, "why": "x", "ended": False, "gap": None}
+    assert is_line(line, numbered=True)
+    assert not is_line(line, numbered=False)
+    assert is_line({"objective": 1.0}, numbered=False)
+    for change in ({"seconds": "x"}, {"seconds": np.nan}, {"iteration": 0}, {"more": (1,)}, {"more": np.zeros(1)}):
+        assert not is_line({**line, **change}, numbered=True), change
+    assert not is_line([], numbered=False)
 
 
 def test_a_missing_member_is_named_in_a_tuple_and_in_a_dict() -> None:
@@ -127,3 +195,49 @@ def test_a_state_of_cutting_planes_whose_arrays_do_not_fit_is_found_out(words: s
     for good in (run._replace(planes=grouped(run.planes, 0)), run._replace(labelling=scored(2, 2))):
         assert solver.find_misfit(state._replace(runs=(good,))) == ""
     assert words in solver.find_misfit(state._replace(runs=(CHANGES[words](run),)))
+
+
+class Typed(NamedTuple):
+    count: int
+    value: float
+    flag: bool
+    word: str
+    maybe: float | None
+    pair: tuple[int, str]
+    many: tuple[Pair, ...]
+    numbers: np.ndarray[Any, Any]
+
+
+GOOD = Typed(1, 2.0, True, "a", None, (1, "b"), (pair(),), np.zeros(2))
+
+
+def test_a_value_fits_the_type_that_it_was_made_by() -> None:
+    assert fits(GOOD, Typed)
+    assert fits(GOOD._replace(count=np.int64(3), value=np.float32(1), flag=np.True_, many=()), Typed)
+    assert fits(GOOD._replace(value=3), Typed)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"count": 1.5},
+        {"count": True},
+        {"value": "x"},
+        {"value": np.nan},
+        {"value": 10**400},
+        {"value": None},
+        {"value": False},
+        {"flag": 1},
+        {"word": 1},
+        {"maybe": "x"},
+        {"pair": (1,)},
+        {"pair": (1, 2)},
+        {"pair": [1, "b"]},
+        {"many": (1,)},
+        {"many": pair()},
+        {"numbers": 1.0},
+        {"numbers": (1.0,)},
+    ],
+)
+def test_a_value_of_another_type_does_not_fit(change: dict[str, Any]) -> None:
+    assert not fits(GOOD._replace(**change), Typed)

@@ -237,9 +237,9 @@ def test_a_model_file_gives_the_same_tree_and_a_damaged_one_is_refused(model: An
     np.testing.assert_array_equal(again.predict(X), fitted.labels_)
     np.testing.assert_array_equal(again.decision_function(X), fitted.decision_function(X))
     for bad in (arrays["tree"][::-1], arrays["tree"].astype(float), arrays["tree"][:2]):
-        with pytest.raises(dmmc.InputError, match="do not make a tree"):
+        with pytest.raises(dmmc.InputError, match="tree"):
             SplittingMMC.from_arrays(content, {**arrays, "tree": bad}, "it")
-    with pytest.raises(dmmc.InputError, match="do not fit 6 clusters"):
+    with pytest.raises(dmmc.InputError, match="coef has shape"):
         SplittingMMC.from_arrays(content, {name: a for name, a in arrays.items() if name != "tree"}, "it")
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from dmmc.results import array_folder
 
 Change = Callable[[dict[str, Any]], Any]
 
@@ -18,3 +21,9 @@ def put(value: Any, *path: Any) -> Change:
         inner[path[-1]] = value
 
     return change
+
+
+def write_sealed(folder: Path, kind: str, content: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Write what was read and changed, with all checksums right and a seal of its own."""
+    content = {name: value for name, value in content.items() if name != array_folder.SEAL}
+    array_folder.write(folder, kind, content, arrays, sealed=True)

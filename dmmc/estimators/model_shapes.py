@@ -1,0 +1,127 @@
+"""What a model's files must hold: its description, and each of its arrays.
+
+k is the number of clusters, K that of the hyperplanes, d that of the features of a row, and m that of the features in
+which the hyperplanes are (d where these are the rows as they are).
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dmmc.array_types import Array
+from dmmc.errors import InputError
+from dmmc.estimators.parameters import ABOVE_0
+from dmmc.features.nystroem import KERNELS, MOST
+from dmmc.model.passes import Tree
+from dmmc.solvers.state_shapes import (
+    LARGEST,
+    Between,
+    Each,
+    Either,
+    Every,
+    Flag,
+    Numbers,
+    OneOf,
+    Only,
+    Spec,
+    Text,
+    Whole,
+    find_misfit,
+)
+
+_FLOAT = Between(-LARGEST, LARGEST)
+_NUMBER = Either(OneOf(None), _FLOAT)
+
+PARAMS = Every(Either(Text(), Flag(), _NUMBER))
+DESCRIPTION = {
+    "estimator": Text(),
+    "choices": {"random_state": Whole(high=LARGEST)},
+    "objective": _NUMBER,
+    "gap": _NUMBER,
+    "n_iter": Whole(),
+}
+
+
+class MapShapes(NamedTuple):
+    """What files hold of a map of rows to features."""
+
+    description: Mapping[str, Spec]
+    arrays: Mapping[str, Spec]
+
+
+MAPS = {
+    "projection": MapShapes(
+        {"unit": Flag()},
+        {"map_w": Numbers(np.float64, "m", "d"), "map_b": Numbers(np.float64, "m")},
+    ),
+    "manifold": MapShapes(
+        {"unit": Flag(), "unit_rows": Flag(), "n_neighbors": Whole(1)},
+        {
+            "map_w": Numbers(np.float64, "p", "d", least=1),
+            "map_b": Numbers(np.float64, "p"),
+            "map_points": Numbers(np.float32, "n", "p", least=1),
+            "map_scale": Numbers(np.float64, "n", low=ABOVE_0),
+            "map_values": Numbers(np.float32, "n", "m"),
+        },
+    ),
+    "nystroem": MapShapes(
+        {"kernel": OneOf(*KERNELS), "gamma": _FLOAT, "degree": Whole(1, MOST), "coef0": _FLOAT},
+        {
+            "map_points": Numbers(np.float64, "r", "d", least=1),
+            "map_mean": Numbers(np.float64, "d"),
+            "map_inverse": Numbers(np.float64, "d"),
+            "map_root": Numbers(np.float64, "m", "r"),
+        },
+    ),
+}
+"""By the kind that their description names."""
+
+
+def read_params(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The parameters of a model, but for those that are in no file."""
+    _refuse(find_misfit(content.get("params"), PARAMS, {}, "params"), name)
+    own = {"init": "labels", "loss": "own"}
+    return {key: value for key, value in content["params"].items() if key not in own or own[key] != value}
+
+
+def check(
+    content: Mapping[str, Any], arrays: Mapping[str, Array], n_clusters: int, more: Mapping[str, Spec], name: str
+) -> None:
+    """Refuse a model that is not one that is written; `more` are arrays of its method alone."""
+    _refuse(_find_misfit(content, arrays, n_clusters, more), name)
+
+
+def _refuse(misfit: str, name: str) -> None:
+    if misfit:
+        raise InputError(f"{name} holds a model that is not whole, or whose parts do not fit together: {misfit}.")
+
+
+def _find_misfit(
+    content: Mapping[str, Any], arrays: Mapping[str, Array], n_clusters: int, more: Mapping[str, Spec]
+) -> str:
+    features, split = content.get("features"), "tree" in arrays
+    inner = MapShapes({}, {})
+    if features is not None:
+        kind = features.get("kind") if isinstance(features, dict) else None
+        if not isinstance(kind, str) or kind not in MAPS:
+            return "its features are of no known kind"
+        inner = MAPS[kind]
+    m = "d" if features is None else "m"
+    needed = {
+        "coef": Numbers(np.float64, "K", m, least=1),
+        "intercept": Numbers(np.float64, "K"),
+        **({"tree": Numbers(np.int64, "K", 2)} if split else {}),
+        **inner.arrays,
+        **more,
+    }
+    merged = {"merge_tree": Numbers(np.float64, "joins", 3, finite=False)}
+    sizes = {"K": 1 if n_clusters <= 2 else n_clusters - split}
+    misfit = find_misfit(arrays, Only(needed, merged), sizes)
+    if misfit:
+        return misfit
+    if split and not Tree(arrays["coef"], arrays["intercept"], arrays["tree"]).is_valid():
+        return "its splits do not make a tree"
+    names = {"feature_names": Either(OneOf(None), Each(Text(), count="d"))}
+    spec = {**DESCRIPTION, **names, **({} if features is None else {"features": inner.description})}
+    return find_misfit(content, spec, sizes)

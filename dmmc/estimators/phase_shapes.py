@@ -1,0 +1,40 @@
+"""What phases before a search leave in a checkpoint: the arrays of each.
+
+n is the number of rows, d that of their features, k that of the clusters. Other sides are told by whoever makes the
+arrays, or are those of the first array that has them.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dmmc.estimators.parameters import ABOVE_0
+from dmmc.solvers import state_shapes
+from dmmc.solvers.state_shapes import Numbers, Only
+
+_LANDMARKS = {"points": Numbers(np.float64, "r", "d"), "root": Numbers(np.float64, "m", "r", least=1)}
+
+PHASES = {
+    "axes": Only(
+        {"w": Numbers(np.float64, "p", "d"), "b": Numbers(np.float64, "p"), "rows": Numbers(np.float32, "n", "p")}
+    ),
+    "neighbours": Only(
+        {
+            "who": Numbers(np.int64, "n", "near", low=0, below="n"),
+            "distance": Numbers(np.float64, "n", "near", low=0),
+            "recall": Numbers(np.float64, 1, low=0, high=1),
+        }
+    ),
+    "spectral": Only({"values": Numbers(np.float32, "n", "m")}),
+    "features": Only({"values": Numbers(np.float32, "n", "m")}),
+    "join": Only(
+        {"labels": Numbers(np.int64, "n", low=0, below="k"), "tree": Numbers(np.float64, "joins", 3, finite=False)}
+    ),
+    "landmarks": Only({**_LANDMARKS, "gamma": Numbers(np.float64, 1, low=ABOVE_0)}),
+    "landmarks without a width": Only(_LANDMARKS),
+}
+
+
+def find_misfit(phase: str, sizes: dict[str, int], found: dict[str, Any]) -> str:
+    """Say where arrays are not those of a phase; "" where they are."""
+    return state_shapes.find_misfit(found, PHASES[phase], dict(sizes))
