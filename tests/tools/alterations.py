@@ -100,13 +100,17 @@ def _change_value(value: Any, rng: Random) -> Any:
     if isinstance(value, int):
         return pick(rng, (value + 1, value - 1, -value, 2 * value, 0, float(value), value + 0.5, 10**18, -(10**18)))
     if isinstance(value, float):
-        return pick(rng, (value * 1.001, -value, value + 1, 0.0, value * 1e30, int(min(max(value, -1e15), 1e15)), 1e308))
+        return pick(
+            rng, (value * 1.001, -value, value + 1, 0.0, value * 1e30, int(min(max(value, -1e15), 1e15)), 1e308)
+        )
     if isinstance(value, str):
         if len(value) == 16 and set(value) <= set("0123456789abcdef"):  # the digits of a float
             return struct.pack(">d", change_number(struct.unpack(">d", bytes.fromhex(value))[0], rng)).hex()
         return pick(rng, ("", value[1:], value + "x", value.upper(), value[::-1], "0" * len(value)))
     if isinstance(value, list):
-        return pick(rng, (value[:-1], value[1:], value + value, value[::-1], [value], {str(i): v for i, v in enumerate(value)}))
+        return pick(
+            rng, (value[:-1], value[1:], value + value, value[::-1], [value], {str(i): v for i, v in enumerate(value)})
+        )
     if isinstance(value, dict):
         return pick(rng, (list(value.values()), list(value), {"inner": value}, {}))
     return pick(rng, ODD)
@@ -114,7 +118,20 @@ def _change_value(value: Any, rng: Random) -> Any:
 
 def change_number(value: float, rng: Random) -> float:
     """Another number, perhaps none."""
-    changed = (np.nan, np.inf, -np.inf, 0.0, -value, 2.0 * value, value + 1.0, value * (1 + 1e-12), 1e12, -1e30, 1e308, -1.0)
+    changed = (
+        np.nan,
+        np.inf,
+        -np.inf,
+        0.0,
+        -value,
+        2.0 * value,
+        value + 1.0,
+        value * (1 + 1e-12),
+        1e12,
+        -1e30,
+        1e308,
+        -1.0,
+    )
     return float(pick(rng, changed))
 
 
