@@ -8,7 +8,7 @@ this package is quick: numba, dask, zarr and scikit-learn are imported by the fi
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, InputError
+from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, InputError, OutOfTime
 
 if TYPE_CHECKING:
     from dmmc.app.api import fit, load
@@ -25,6 +25,7 @@ __all__ = [
     "CuttingPlaneMMC",
     "EvolutionaryMMC",
     "InputError",
+    "OutOfTime",
     "PairwiseMMC",
     "StochasticMMC",
     "SubspaceMMC",

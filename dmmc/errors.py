@@ -17,6 +17,10 @@ class ClusterLost(RuntimeError):  # noqa: N818 - what happened, not what was wro
     """The cluster can no longer, or not at all, do the work; what was done so far can be resumed."""
 
 
+class OutOfTime(RuntimeError):  # noqa: N818 - what happened, not what was wrong
+    """`max_seconds` ended before there was anything to end with."""
+
+
 class ClusteringWarning(UserWarning):
     """The result stands, but the user should know how it came about."""
 

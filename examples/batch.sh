@@ -3,7 +3,7 @@
 #   examples/batch.sh DATA.csv K OUT [SECONDS]
 # Writes OUT.zarr (the data of this run, never of an earlier one) and OUT; what earlier runs wrote there is replaced, each in
 # one step. Prints what the store holds, then one JSON object about the result. Exit codes: 0 done; 2 bad input; 4 disk or
-# store; 130 interrupted (SIGTERM from a scheduler counts).
+# store; 5 out of time before anything was found; 130 interrupted (SIGTERM from a scheduler counts).
 set -euo pipefail
 data=$1 k=$2 out=${3%/} seconds=${4:-3600}
 dmmc=${DMMC:-dmmc}

@@ -5,7 +5,7 @@
 
 Needs `pip install dask-jobqueue`. SOURCE, OUT, FOLDER and this Python must be on the shared file system. A run that was
 left unfinished in OUT is gone on with. Exit codes are those of `dmmc fit`: 0 done; 2 bad input; 3 the cluster was lost;
-4 the store or disk failed; 130 stopped, checkpoint written.
+4 the store or disk failed; 5 out of time; 130 stopped, checkpoint written.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from dmmc.results import array_folder, contents
 from dmmc.results.checkpoints import Checkpoints, describe_request
 from dmmc.results.contents import UNFINISHED, check_image_shape
 from dmmc.results.folder import Out
+from dmmc.time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from dmmc.engine.dask_client import Cluster
@@ -79,7 +80,8 @@ def fit(
         bits as if it had not been; begin it where there is none
     overwrite : replace an earlier result in `out`
     n_jobs : threads; None for all cores
-    max_seconds : stop then, with the best so far
+    max_seconds : end then, from this call on, with the best so far; `OutOfTime` where that is nothing (rows are still
+        being read, or a graph is made). What was found is then labelled and written
     random_state : the seed
     progress : called with a dict when a phase begins and after each pass
     scores : with `out`, write the decision values too
@@ -95,6 +97,7 @@ def fit(
     -------
     Run
     """
+    limit = TimeLimit(max_seconds)
     with warnings.catch_warnings(record=True) as early:
         warnings.simplefilter("always")
         links = None if constraints is None else read_links(constraints)
@@ -123,7 +126,7 @@ def fit(
         if keeper is not None:
             defaults = {name: default for name, default, _, _ in list_parameters(model)}
             keeper.compare(describe_request(method, model.get_params(), sample_weight, links), defaults)
-        watch = FitListener(folder, progress, model)
+        watch = FitListener(folder, progress, model, limit)
         cluster = None
         if scheduler is not None or workers is not None:
             from dmmc.engine.connect import connect
@@ -133,7 +136,7 @@ def fit(
             cluster = stack.enter_context(connect(scheduler, workers, security, dashboard=dashboard, profile=profile))
             stack.enter_context(cluster.performance_report(performance_report))
         watch({"phase": "read"})
-        dataset = _open_rows(source, component, n_jobs, cluster)
+        dataset = _open_rows(source, component, n_jobs, cluster, limit)
         check_image_shape(image_shape, dataset.n_features)
         if image_shape is None and math.prod(dataset.image_shape or ()) == dataset.n_features:
             image_shape = dataset.image_shape
@@ -144,11 +147,11 @@ def fit(
             "dtype": str(dataset.dtype),
             "sparse": dataset.is_sparse,
         }
-        engine = stack.enter_context(_make_engine(dataset, n_jobs, cluster))
+        engine = stack.enter_context(_make_engine(dataset, n_jobs, cluster, limit))
         if keeper is not None:
             keeper.compare_data(**data)
             stack.enter_context(keeper)  # last, as saving comes before all that ends with the run
-        model.fit_on(engine, sample_weight=sample_weight, links=links, listener=watch, keeper=keeper)
+        model.fit_on(engine, sample_weight=sample_weight, links=links, listener=watch, keeper=keeper, limit=limit)
         watch({"phase": "write" if folder is not None else "done"})
         run = Run(model, dataset, {})
         run._image_shape = image_shape
@@ -213,18 +216,22 @@ def check_cluster(scheduler: Any, workers: Any, security: Any, performance_repor
         raise InputError("a performance report is made by a cluster; give a scheduler or workers too.")
 
 
-def _make_engine(dataset: Rows, n_jobs: int | None, cluster: Cluster | None) -> AbstractContextManager[Engine]:
+def _make_engine(
+    dataset: Rows, n_jobs: int | None, cluster: Cluster | None, limit: TimeLimit
+) -> AbstractContextManager[Engine]:
     if cluster is None:
         return Local(open_dataset(dataset), n_jobs)
     from dmmc.engine.distributed import Distributed
 
-    return Distributed(dataset, cluster)
+    return Distributed(dataset, cluster, limit)
 
 
-def _open_rows(source: Any, component: str | None, n_jobs: int | None, cluster: Cluster | None) -> Rows:
+def _open_rows(
+    source: Any, component: str | None, n_jobs: int | None, cluster: Cluster | None, limit: TimeLimit
+) -> Rows:
     """The rows; names that do not fit them are refused now, not when they are written."""
     if cluster is None:
-        dataset: Rows = open_dataset(source, component, n_jobs)
+        dataset: Rows = open_dataset(source, component, n_jobs, limit)
     else:
         dataset = open_rows(source, component, n_jobs, cluster.compute)
     ids, columns = (dataset.row_ids, dataset.n_rows), (dataset.feature_names, dataset.n_features)

@@ -59,7 +59,7 @@ class FitCommand(click.Command):
 @click.option("--random-state", type=int, default=0, show_default=True, help="the seed")
 @click.option("--resume", is_flag=True, help="go on with an interrupted run, or begin it")
 @click.option("--overwrite", is_flag=True, help="replace an earlier result")
-@click.option("--max-seconds", type=float, help="stop then, with the best so far")
+@click.option("--max-seconds", type=float, help="end then, with the best so far; code 5 if there is none")
 @click.option("--n-jobs", type=int, help="threads; all cores if left out")
 @click.option("--storage-option", multiple=True, hidden=True)
 @click.option("--scores", is_flag=True, help="write scores.zarr too")

@@ -1,6 +1,7 @@
 """What a command says at the terminal and how it ends: one sentence for a failure, an exit code, one interrupt.
 
-Exit codes: 0 done; 2 bad usage or bad input; 3 the cluster was lost; 4 the store or disk failed; 130 interrupted.
+Exit codes: 0 done; 2 bad usage or bad input; 3 the cluster was lost; 4 the store or disk failed; 5 out of time
+before anything was found; 130 interrupted.
 """
 
 import math
@@ -16,7 +17,7 @@ from typing import Any
 
 import click
 
-from dmmc.errors import ClusteringWarning, ClusterLost, InputError
+from dmmc.errors import ClusteringWarning, ClusterLost, InputError, OutOfTime
 
 PATIENCE = 10.0
 """Seconds in which a second interrupt is taken for the first."""
@@ -63,6 +64,9 @@ def find_code(commands: click.Group, arguments: list[str]) -> int:
     except ClusterLost as error:
         complain(f"{error}{list_notes(error)}")
         return 3
+    except OutOfTime as error:
+        complain(f"{error}{list_notes(error)}")
+        return 5
     except MemoryError as error:
         complain(f"there is not enough memory: {error}.{list_notes(error)}")
         return 4

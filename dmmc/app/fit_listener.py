@@ -7,6 +7,7 @@ from typing import Any
 
 from dmmc.estimators.fitting import MarginClusterer
 from dmmc.results.folder import Out
+from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 Progress = Callable[[dict[str, Any]], Any]
 
@@ -14,11 +15,14 @@ Progress = Callable[[dict[str, Any]], Any]
 class FitListener:
     """Hears of each phase and each pass of a fit: takes the time, writes the history, tells the user."""
 
-    def __init__(self, folder: Out | None, progress: Progress | None, model: MarginClusterer) -> None:
+    def __init__(
+        self, folder: Out | None, progress: Progress | None, model: MarginClusterer, limit: TimeLimit = NO_LIMIT
+    ) -> None:
         self.n_rows = 0
         self._folder = folder
         self._progress = progress
         self._model = model
+        self._limit = limit
         self._began = time.perf_counter()
         self._starts: list[tuple[str, float]] = []
         self._last = self._began
@@ -39,8 +43,8 @@ class FitListener:
             if self._folder is not None:
                 self._folder.log(event)
             left = (self._model.max_passes - event["iteration"]) * each
-            if self._model.max_seconds is not None:
-                left = min(left, max(0.0, self._model.max_seconds - event["seconds"]))
+            if self._limit.left is not None:
+                left = min(left, self._limit.left)
             event = {"phase": "search", **event, "rows_per_second": self.n_rows / max(each, 1e-9), "at_most": left}
         if self._progress is not None:
             self._progress(event)

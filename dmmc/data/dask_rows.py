@@ -17,17 +17,18 @@ from dmmc.data.dataset import Stored
 from dmmc.data.readers import LoadedMatrix
 from dmmc.data.readers.csr import stack, to_csr
 from dmmc.data.readers.numbers import as_numbers, check_shape, is_sparse, memory_dtype, name_rows, to_array
-from dmmc.errors import InputError
+from dmmc.errors import InputError, OutOfTime
 from dmmc.machine import MIB, count_threads
+from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 OWN_PAGES = MIB
 """Smaller arrays stay where they are, as a process may map only some 65,000 pieces of memory."""
 
 
-def load_dask(array: Any, n_jobs: int | None) -> LoadedMatrix:
+def load_dask(array: Any, n_jobs: int | None, limit: TimeLimit = NO_LIMIT) -> LoadedMatrix:
     """Read a dask array; each of its chunks is computed once and put where it belongs as it comes."""
     array, name = _find_shape(array)
-    chunks = _DaskChunks(array, name)
+    chunks = _DaskChunks(array, name, limit)
     chunks.compute(n_jobs)
     return LoadedMatrix(name, chunks.matrix())
 
@@ -131,9 +132,10 @@ def assemble_rows(
 class _DaskChunks:
     """Collects the chunks of a dask array, in any order and from any thread."""
 
-    def __init__(self, array: Any, name: str) -> None:
+    def __init__(self, array: Any, name: str, limit: TimeLimit) -> None:
         self.array = array
         self.name = name
+        self.limit = limit
         self.dtype = memory_dtype(array.dtype, name)
         self.edges = [np.concatenate([[0], np.cumsum(sizes)]).tolist() for sizes in array.chunks]
         self.places = list(product(*(range(len(sizes)) for sizes in array.chunks)))
@@ -160,13 +162,15 @@ class _DaskChunks:
                 rows = name_rows(*self.edges[0][place[0] : place[0] + 2])
                 try:
                     self.put(chunk.compute(), place)
-                except InputError:
+                except (InputError, OutOfTime):
                     raise
                 except Exception as error:
                     raise InputError(f"{self.name}: {rows} could not be computed: {error}") from error
 
     def put(self, chunk: Any, place: tuple[int, ...]) -> None:
         """Put a chunk where it belongs, after a look at its shape and dtype."""
+        if len(self.arrived) + 1 < len(self.places):
+            self.limit.check(f"{self.name} was being read")
         spans = [slice(edges[i], edges[i + 1]) for edges, i in zip(self.edges, place, strict=True)]
         shape = tuple(span.stop - span.start for span in spans)
         name = f"{self.name}, {name_rows(spans[0].start, spans[0].stop)}"

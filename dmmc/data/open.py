@@ -22,22 +22,25 @@ from dmmc.data.readers.zarr_arrays import load_zarr
 from dmmc.data.readers.zarr_nodes import open_store
 from dmmc.data.zarr_rows import open_stored
 from dmmc.errors import InputError
+from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 
-def load(source: Any, component: str | None = None, n_jobs: int | None = None) -> LoadedMatrix:
+def load(
+    source: Any, component: str | None = None, n_jobs: int | None = None, limit: TimeLimit = NO_LIMIT
+) -> LoadedMatrix:
     """Read a source of any kind into memory; see `open_dataset`."""
     if isinstance(source, str | os.PathLike):
         with open_store(os.fspath(source)) as node:
-            return load_zarr(node, Path(source).name, component, n_jobs)
+            return load_zarr(node, Path(source).name, component, n_jobs, limit)
     if comes_from(source, "zarr") and hasattr(source, "store_path"):
-        return load_zarr(source, str(source.store_path.store), component, n_jobs)
+        return load_zarr(source, str(source.store_path.store), component, n_jobs, limit)
     if component is not None:
         raise InputError(
             f"component={component!r} names a matrix inside a zarr store, but the source is a "
             f"{type(source).__name__}: leave component out, or give the store."
         )
     if is_dask_array(source):
-        return load_dask(source, n_jobs)
+        return load_dask(source, n_jobs, limit)
     if comes_from(source, "anndata"):
         return _load_anndata(source, n_jobs)
     if (comes_from(source, "pandas") or comes_from(source, "polars")) and hasattr(source, "to_numpy"):
@@ -81,7 +84,9 @@ def _load_anndata(adata: Any, n_jobs: int | None) -> LoadedMatrix:
     return matrix._replace(name=f"X of AnnData, {matrix.name}", feature_names=names, row_ids=adata.obs_names.to_numpy())
 
 
-def open_dataset(source: object, component: str | None = None, n_jobs: int | None = None) -> Dataset:
+def open_dataset(
+    source: object, component: str | None = None, n_jobs: int | None = None, limit: TimeLimit = NO_LIMIT
+) -> Dataset:
     """Bring any matrix of numbers into memory, as row blocks.
 
     Arrays that are already as the kernels want them (C-contiguous, native dtype) are not copied.
@@ -94,6 +99,8 @@ def open_dataset(source: object, component: str | None = None, n_jobs: int | Non
         Path of the matrix inside a zarr group or store.
     n_jobs : int, optional
         How many threads read; all cores by default.
+    limit : TimeLimit, optional
+        When reading is given up.
 
     Returns
     -------
@@ -104,12 +111,14 @@ def open_dataset(source: object, component: str | None = None, n_jobs: int | Non
     ------
     InputError
         When the source is not a complete matrix of real numbers with at least one row and one column.
+    OutOfTime
+        When the time is up and there are chunks to read.
     """
     if isinstance(source, Dataset):
         return source
     if isinstance(source, Stored):
         return source.load(n_jobs)
-    found = load(source, component, n_jobs)
+    found = load(source, component, n_jobs, limit)
     rows = found.rows
     if isinstance(rows, Csr):
         bounds = csr_bounds(rows.indptr, rows.data.itemsize)

@@ -31,6 +31,7 @@ from dmmc.engine.tree_sum import TreeSum
 from dmmc.engine.worker import run_message
 from dmmc.engine.worker_watch import WorkerWatch
 from dmmc.errors import ClusterLost, InputError
+from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 TRIES = 3
 """Runs of a task that fails by itself, before its error is the user's."""
@@ -45,10 +46,13 @@ class Distributed(AbstractContextManager["Distributed"]):
 
     dataset : rows in this process's memory are sent to the workers; those in a store are read by them
     cluster : Cluster
+    limit : ends the first pass over rows that the workers read; later passes are not cut short
     """
 
-    def __init__(self, dataset: Rows, cluster: Cluster) -> None:
+    def __init__(self, dataset: Rows, cluster: Cluster, limit: TimeLimit = NO_LIMIT) -> None:
         self._cluster = cluster
+        self._limit = limit
+        self._has_read = isinstance(dataset, Dataset)
         self._session = uuid.uuid4().hex[:12]
         self._spans = tuple(Span(i, a, b) for i, (a, b) in enumerate(pairwise(dataset.bounds.tolist())))
         sizes = np.diff(dataset.bounds) * (dataset.nbytes / dataset.n_rows)
@@ -144,6 +148,8 @@ class Distributed(AbstractContextManager["Distributed"]):
         running: list[Task] = []
         try:
             while waiting or running:
+                if not self._has_read:
+                    self._limit.check(f"{self._source.name} was being read")
                 while waiting and self._may_start(waiting[0], running):
                     running.append(self._start(waiting.popleft(), whole))
                 self._cluster.wait([task.future for task in running], worker_watch.INTERVAL)
@@ -162,6 +168,7 @@ class Distributed(AbstractContextManager["Distributed"]):
                     waiting.extend(again)
                     if reply is not None:
                         yield reply
+            self._has_read |= len(spans) == n_blocks
         finally:
             self._cluster.release([task.future for task in running])
 

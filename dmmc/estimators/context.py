@@ -1,6 +1,5 @@
 """What a fit works with: made once by `fit`, passed down as an argument."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from dmmc.features.maps import Map
 from dmmc.model.geometry import Geometry
 from dmmc.pairs.io import Links
 from dmmc.solvers.driver import Callback, Keeper, drive
+from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 
 @contextmanager
@@ -37,9 +37,8 @@ class FitContext:
     geometry: Geometry
     """Centre and scale of these rows."""
     seed: int
-    began: float
-    """Time of `time.perf_counter` at which the fit began."""
-    max_seconds: float | None = None
+    limit: TimeLimit = NO_LIMIT
+    """When the search is to end."""
     listener: Callback | None = None
     """Hears when a phase begins, and each line of the history."""
     keeper: Keeper | None = None
@@ -61,11 +60,6 @@ class FitContext:
         """Say that a phase begins."""
         if self.listener is not None:
             self.listener({"phase": name})
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Until the time limit; None where there is none."""
-        return None if self.max_seconds is None else self.max_seconds - (time.perf_counter() - self.began)
 
     def remember(
         self, phase: str, make: Callable[[], dict[str, Array]], shapes: str | None = None, **sizes: int
@@ -95,16 +89,18 @@ class FitContext:
         if found is None:
             self.tell_phase("start")
             found = begin(), []
+        hurried = self.limit.is_over and not found[1]
         self.tell_phase("search")
-        return drive(
+        state, history, why = drive(
             solver,
             found[0],
             max_iter=max_iter,
-            max_seconds=self.seconds_left,
+            limit=self.limit,
             callbacks=(*(() if self.listener is None else (self.listener,)), *self.callbacks),
             history=found[1],
             keeper=self.keeper,
         )
+        return state, history, "max_seconds" if hurried else why
 
     def drive_start(self, solver: Any, begin: Callable[[], Any], max_iter: int, key: str) -> Any:
         """Drive a search whose result another one starts from; it shares the time limit and the checkpoint.
@@ -117,5 +113,4 @@ class FitContext:
             None if keeper is None else keeper.find_state(self.geometry.fingerprint, solver.types, solver.find_misfit)
         )
         state, history = (begin(), []) if found is None else found
-        limit = self.seconds_left
-        return drive(solver, state, max_iter=max_iter, max_seconds=limit, history=history, keeper=keeper)[0]
+        return drive(solver, state, max_iter=max_iter, limit=self.limit, history=history, keeper=keeper)[0]

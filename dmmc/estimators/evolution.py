@@ -273,8 +273,8 @@ class EvolutionaryMMC(KernelParameters, BinaryClusterer):
         def begin() -> Any:
             n_init, init = self._choose_n_init(dataset.n_rows), self._start_name
             many = n_init * problem.population if init in ("random", "k-means") else 1
-            each = starts.make_labellings(init, dataset, engine.run, context.geometry, 2, many, seed)
-            runs = [each[first::n_init] for first in range(min(n_init, many))]
+            each = starts.make_labellings(init, dataset, engine.run, context.geometry, 2, many, seed, context.limit)
+            runs = [each[first::n_init] for first in range(min(n_init, len(each)))]
             return solver.init(runs, random=init == "random")
 
         return Search(

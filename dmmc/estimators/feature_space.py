@@ -38,7 +38,7 @@ def make_features(model: "MarginClusterer", context: FitContext) -> Iterator[Fit
     if by_graph or model.features not in ("raw", "nystroem"):
         features = "raw" if by_kernel else model.features
         ask = Ask(features, model.n_clusters, model.n_neighbors, context.seed, count_threads(model.n_jobs), by_graph)
-        built = build(ask, engine.dataset, engine.run, engine.rows, geometry, context.remember)
+        built = build(ask, engine.dataset, engine.run, engine.rows, geometry, context.remember, context.limit)
         row_map, rows = built.row_map, built.rows
         context = replace(context, notes={**built.notes})
         if by_graph:

@@ -1,7 +1,6 @@
 """What all searches share: `fit`, choices that depend on the data, labels of the training rows, warnings."""
 
 import math
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from dmmc.model.passes import Hyperplanes, Tree
 from dmmc.pairs.io import Links
 from dmmc.solvers import starts
 from dmmc.solvers.driver import Callback, Keeper
+from dmmc.time_limit import TimeLimit
 
 BALANCE = 0.03
 """`balance="auto"`."""
@@ -68,11 +68,12 @@ class MarginClusterer(SearchParameters, FittedClusterer):
     ) -> Self:
         """Check the parameters, open the source and find its clusters, on threads of this process."""
         self.check_parameters()
-        dataset = open_dataset(source, component, self.n_jobs)
+        limit = TimeLimit(self.max_seconds)
+        dataset = open_dataset(source, component, self.n_jobs, limit)
         if hasattr(source, "columns"):
             validate_data(self, source, skip_check_array=True)
         with Local(dataset, self.n_jobs) as engine:
-            return self.fit_on(engine, sample_weight=sample_weight, links=links)
+            return self.fit_on(engine, sample_weight=sample_weight, links=links, limit=limit)
 
     def fit_on(
         self,
@@ -82,6 +83,7 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         links: Links | None = None,
         listener: Callback | None = None,
         keeper: Keeper | None = None,
+        limit: TimeLimit | None = None,
     ) -> Self:
         """Find the clusters of an engine's rows, with parameters that have been checked.
 
@@ -90,8 +92,9 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         links : pairs of rows that must or cannot be together, where the method takes them
         listener : hears when a phase begins, and each line of the history
         keeper : saves the search, and goes on with a saved one
+        limit : `max_seconds`, where its time began earlier
         """
-        began = time.perf_counter()
+        limit = TimeLimit(self.max_seconds) if limit is None else limit
         seed = draw_seed(self.random_state)
         dataset = attach_weights(engine.dataset, sample_weight)
         if dataset.n_rows < self.n_clusters:
@@ -115,8 +118,7 @@ class MarginClusterer(SearchParameters, FittedClusterer):
                 engine,
                 geometry,
                 seed,
-                began,
-                self.max_seconds,
+                limit,
                 listener,
                 keeper,
                 tuple(callback for callback in callbacks if callback is not None),
@@ -266,7 +268,8 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         init = init or ("labels" if self._start_name == "graph" else self._start_name)
         engine, count = context.engine, self._choose_n_init(context.engine.dataset.n_rows)
         k = n_labels or int(self.n_clusters)
-        return starts.make_labellings(init, engine.dataset, engine.run, context.geometry, k, count, context.seed)
+        geometry, seed, limit = context.geometry, context.seed, context.limit
+        return starts.make_labellings(init, engine.dataset, engine.run, geometry, k, count, seed, limit)
 
     def _warn_of_early_end(self, ended: str) -> None:
         """Warn where a search was stopped before its end."""

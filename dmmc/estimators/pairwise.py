@@ -134,7 +134,7 @@ class PairwiseMMC(CuttingPlaneClusterer):
             return usual
         fewest = min(map(pairs.broken, usual))
         linked = starts.start_from_links(
-            engine.dataset, engine.run, context.geometry, k, pairs.rows, pairs.must, context.seed
+            engine.dataset, engine.run, context.geometry, k, pairs.rows, pairs.must, context.seed, context.limit
         )
         if linked is not None and pairs.broken(linked) < CLEARLY * fewest:
             return [linked, *usual[:-1]]

@@ -205,7 +205,7 @@ class SearchParameters:
     max_seconds: float | None = parameter(
         None,
         Number("None, or a number of seconds above 0,", ABOVE_0, words=(None,)),
-        "stop after this time, with the best so far",
+        "end then, reading and starts included, with the best so far; OutOfTime where there is nothing yet",
     )
     callbacks: Callback | Sequence[Callback] | None = parameter(
         None,

@@ -6,21 +6,33 @@ from dmmc.array_types import Array
 from dmmc.model import passes
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Hyperplanes, Oracle
+from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 ROUNDS = 8
 SPARE = 8
 """Axes beyond those that are wanted: they make these converge."""
 
 
-def principal_axes(oracle: Oracle, geometry: Geometry, wanted: int, key: list[int], *, centred: bool = True) -> Array:
+def principal_axes(
+    oracle: Oracle,
+    geometry: Geometry,
+    wanted: int,
+    key: list[int],
+    *,
+    centred: bool = True,
+    limit: TimeLimit = NO_LIMIT,
+) -> Array:
     """The leading axes (wanted, d) of the scaled rows, from a fixed start whose seed is `key`.
 
-    Axes of the covariance; or, not centred, those of the rows as they are, as latent semantic analysis takes them.
+    Axes of the covariance; or, not centred, those of the rows as they are, as latent semantic analysis takes them. When
+    the time is up they are less exact.
     """
     d = len(geometry.unit)
     width = min(d, wanted + SPARE)
     V = np.linalg.qr(np.random.default_rng(key).standard_normal((d, width)))[0].T
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
+        if turn and limit.is_over:
+            break
         planes = geometry.raw(V, np.zeros(width)) if centred else _uncentred(geometry, V)
         image = oracle(passes.second_moment, planes)
         tilt = image.tilt if centred else np.zeros(width)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from dmmc.features.graph import Index, Neighbours
 from dmmc.features.maps import Manifold, Map, Projection, map_rows
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Oracle
+from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 Remember = Callable[..., dict[str, Array]]
 """The arrays of a phase, by its name, what makes them and sizes of them: made now, or known from an earlier run."""
@@ -27,6 +29,8 @@ AXES = 64
 TOPICS = 100
 """Latent semantic axes in which sparse rows are compared, by the angle between them."""
 SMOOTHINGS = 30
+AT_ONCE = 8192
+"""Rows whose neighbours are looked for between two looks at the clock: whole blocks of the index's own 4096."""
 EMBEDDED = 10
 """Dimensions of a UMAP embedding."""
 
@@ -65,6 +69,7 @@ def build(
     each: Callable[..., Iterable[Any]],
     geometry: Geometry,
     remember: Remember,
+    limit: TimeLimit = NO_LIMIT,
 ) -> Built:
     """Make features.
 
@@ -72,12 +77,13 @@ def build(
     2. the graph of nearest neighbours, here
     3. features of the fitted rows from it, averaged over neighbours as those of new rows will be
 
-    `oracle` gives a pass's sum over all blocks, `each` what it gives of each block.
+    `oracle` gives a pass's sum over all blocks, `each` what it gives of each block. Half a graph is of no use: when the
+    time is up before the features are there, `OutOfTime` is raised.
     """
     check(ask, dataset)
 
     def place_rows() -> dict[str, Array]:
-        projection = _projection(ask, dataset, oracle, geometry)
+        projection = _projection(ask, dataset, limit.guard(oracle, "axes were computed"), geometry)
         return {"w": projection.W, "b": projection.b, "rows": np.concatenate(list(each(map_rows, projection)))}
 
     made = remember("axes", place_rows, p=_count_axes(ask, dataset))  # 1
@@ -85,7 +91,7 @@ def build(
     if ask.features == "lsa" and not ask.graph:
         return Built(projection, Z, None, None, {})
     count = min(ask.n_neighbors, len(Z) - 1)
-    near = remember("neighbours", lambda: _neighbours(Z, count, ask.threads), near=count + 1)  # 2
+    near = remember("neighbours", lambda: _neighbours(Z, count, ask.threads, limit), near=count + 1)  # 2
     found = Neighbours(near["who"], near["distance"])
     others = graph.drop_self(found)
     scale = graph.scale_of(others.distance)
@@ -95,7 +101,7 @@ def build(
     spectral = None
     if ask.graph or ask.features == "spectral":
         vectors = _count_vectors(ask.n_clusters, len(Z))
-        values = remember("spectral", lambda: {"values": _spectral(A, vectors)}, m=vectors)["values"]
+        values = remember("spectral", lambda: {"values": _spectral(A, vectors, limit)}, m=vectors)["values"]
         unit = replace(row_map, values=values, unit=True)
         spectral = unit.average(found)
         if ask.features == "spectral":
@@ -103,7 +109,7 @@ def build(
     if ask.features in ("raw", "lsa"):
         return Built(projection if ask.features == "lsa" else None, Z, A, spectral, notes)
     width = Z.shape[1] if ask.features == "smooth" else _count_embedded(Z)
-    values = remember("features", lambda: {"values": _values(A, Z, ask)}, m=width)["values"]
+    values = remember("features", lambda: {"values": _values(A, Z, ask, limit)}, m=width)["values"]
     row_map = replace(row_map, values=values)
     return Built(row_map, row_map.average(found), A, spectral, notes)
 
@@ -121,13 +127,19 @@ def check(ask: Ask, dataset: Rows) -> None:
         graph.check_size(dataset.name, wanted, machine.free_memory())
 
 
-def _neighbours(Z: Array, count: int, threads: int) -> dict[str, Array]:
+def _neighbours(Z: Array, count: int, threads: int, limit: TimeLimit) -> dict[str, Array]:
     index = Index(Z, threads)
-    found = index.nearest(Z, count + 1)
-    return {"who": found.who, "distance": found.distance, "recall": np.array([index.recall(count + 1)])}
+    cuts = [*range(0, max(1, len(Z) - AT_ONCE), AT_ONCE), len(Z)]
+    parts = []
+    for start, stop in pairwise(cuts):
+        limit.check("nearest neighbours were looked for")
+        parts.append(index.nearest(Z[start:stop], count + 1))
+    who, distance = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return {"who": who, "distance": distance, "recall": np.array([index.recall(count + 1)])}
 
 
-def _values(A: Any, Z: Array, ask: Ask) -> Array:
+def _values(A: Any, Z: Array, ask: Ask, limit: TimeLimit) -> Array:
+    limit.check("features of the graph were made")
     values = graph.smooth(A, Z, SMOOTHINGS) if ask.features == "smooth" else _umap(Z, ask)
     return np.ascontiguousarray(values, np.float32)
 
@@ -151,9 +163,9 @@ def _projection(ask: Ask, dataset: Rows, oracle: Oracle, geometry: Geometry) -> 
     return Projection(planes.W, planes.b, unit=False)
 
 
-def _spectral(A: Any, count: int) -> Array:
+def _spectral(A: Any, count: int, limit: TimeLimit) -> Array:
     """So many leading eigenvectors of the graph, rows of norm 1."""
-    U = graph.spectrum(A, count)
+    U = graph.spectrum(A, count, limit)
     norms = np.sqrt((U**2).sum(axis=1, keepdims=True))
     return np.ascontiguousarray(U / np.maximum(norms, 1e-12), np.float32)
 

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from dmmc.array_types import Array
 from dmmc.errors import InputError
+from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 EXACT = 150_000
 """Rows up to which neighbours are found by comparing all with all."""
@@ -185,7 +186,7 @@ def adjacency(found: Neighbours, scale: Array) -> Any:
     return A.maximum(A.T).tocsr()
 
 
-def spectrum(A: Any, count: int) -> Array:
+def spectrum(A: Any, count: int, limit: TimeLimit = NO_LIMIT) -> Array:
     """The leading eigenvectors (n, count) of the graph's normalised adjacency; signs: largest entry positive.
 
     Those of eigenvalue 1 are known, one for each piece of the graph, largest piece first; the solver, which would miss
@@ -219,7 +220,12 @@ def spectrum(A: Any, count: int) -> Array:
             U[:, len(kept) : len(kept) + more] = np.linalg.eigh(dense)[1][:, ::-1][:, :more]
         else:
             VT = V.T.tocsr()
-            shifted = LinearOperator((n, n), matvec=lambda x: N @ x - 2.0 * (V @ (VT @ x)), dtype=np.float64)
+
+            def multiply(x: Array) -> Array:
+                limit.check("eigenvectors of the graph were computed")
+                return np.asarray(N @ x - 2.0 * (V @ (VT @ x)))
+
+            shifted = LinearOperator((n, n), matvec=multiply, dtype=np.float64)
             v0 = np.random.default_rng(0).standard_normal(n) * (inverse > 0)
             values, found = eigsh(shifted, more, which="LA", v0=v0, tol=1e-3)
             U[:, len(kept) : len(kept) + more] = found[:, np.argsort(-values, kind="stable")]

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
+from dmmc.time_limit import NO_LIMIT, TimeLimit
+
 State = TypeVar("State")
 Line = dict[str, Any]
 Callback = Callable[[Line], Any]
@@ -89,7 +91,7 @@ def drive(
     state: State,
     *,
     max_iter: int,
-    max_seconds: float | None = None,
+    limit: TimeLimit = NO_LIMIT,
     callbacks: Sequence[Callback] = (),
     history: Sequence[Line] = (),
     keeper: SearchKeeper | None = None,
@@ -98,28 +100,28 @@ def drive(
 
     solver, state : who steps, and from where
     max_iter : most iterations, those of the history included
-    max_seconds : most seconds of this call
+    limit : ends it, after one iteration at least
     callbacks : hear each new line of the history
     history : how the state came about, where the search goes on
-    keeper : sees the first state and that of each iteration. Whatever ends the search, the last one is saved
+    keeper : sees the first state and that of each iteration. Whatever ends the search, the last one is saved. What was
+        made in a hurry, when the time was up, is not: a fit that is resumed makes it again, with more time
     Returns state, history, and why it ended: "done", "max_iter" or "max_seconds"
     """
     lines = list(history)
     before = lines[-1]["seconds"] if lines else 0.0
     began = time.perf_counter()
     try:
-        if keeper is not None:
+        if keeper is not None and not limit.is_over:
             keeper.keep(state, lines)
         while not solver.done(state):
-            seconds = time.perf_counter() - began
             if len(lines) >= max_iter:
                 return state, lines, "max_iter"
-            if max_seconds is not None and lines and seconds >= max_seconds:
+            if lines and limit.is_over:
                 return state, lines, "max_seconds"
             state = solver.step(state)
             seconds = before + time.perf_counter() - began
             lines.append({"iteration": len(lines) + 1, **solver.report(state), "seconds": seconds})
-            if keeper is not None:
+            if keeper is not None and not limit.is_over:
                 keeper.keep(state, lines)
             for callback in callbacks:
                 callback(lines[-1])

@@ -20,6 +20,7 @@ from dmmc.model import passes
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import ByScores, Drawn, Given, Labelling, Oracle
 from dmmc.pairs.closure import Pairs
+from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 SAMPLE_ROWS = 4096
 SAMPLE_NUMBERS = 800_000
@@ -76,18 +77,31 @@ def _sample(dataset: Rows, geometry: Geometry, n_clusters: int, seed: int) -> tu
 
 
 def k_means(
-    dataset: Rows, oracle: Oracle, geometry: Geometry, n_clusters: int, n_starts: int, seed: int
+    dataset: Rows,
+    oracle: Oracle,
+    geometry: Geometry,
+    n_clusters: int,
+    n_starts: int,
+    seed: int,
+    limit: TimeLimit = NO_LIMIT,
 ) -> tuple[list[Labelling], Array]:
     """`n_starts` labellings by nearest centres, best inertia first, and their inertias.
 
     1. on the sample: k-means++ and Lloyd several times a start, the best kept
     2. on all rows: Lloyd passes; all starts share each read
+
+    When the time is up there are fewer starts and passes, perhaps one and none.
     """
     sample, weight = _sample(dataset, geometry, n_clusters, seed)
-    centres = np.stack([_seed_centres(sample, weight, n_clusters, [seed, 2, start]) for start in range(n_starts)])
+    made = [_seed_centres(sample, weight, n_clusters, [seed, 2, 0])]
+    while len(made) < n_starts and not limit.is_over:
+        made.append(_seed_centres(sample, weight, n_clusters, [seed, 2, len(made)]))
+    centres = np.stack(made)
     offset = np.zeros(dataset.n_features) if isinstance(sample, np.ndarray) else geometry.mean / geometry.unit
-    inertia = np.full(n_starts, np.inf)
+    inertia = np.full(len(centres), np.inf)
     for _ in range(LLOYD_PASSES):
+        if limit.is_over:
+            break
         moved, value = _lloyd(centres - offset, oracle, geometry)
         settled = bool(np.all(inertia - value <= SETTLED * (1.0 - value)))
         centres, inertia = moved + offset, value
@@ -170,13 +184,15 @@ def _label_by_centres(centres: Array, geometry: Geometry) -> Labelling:
     return ByScores(geometry.raw(2.0 * centres, -(centres**2).sum(axis=1)), wide=True)
 
 
-def start_from_axes(dataset: Rows, oracle: Oracle, geometry: Geometry, n_clusters: int, seed: int) -> Labelling:
+def start_from_axes(
+    dataset: Rows, oracle: Oracle, geometry: Geometry, n_clusters: int, seed: int, limit: TimeLimit = NO_LIMIT
+) -> Labelling:
     """Nearest centres within the leading principal directions; for two clusters, the sign of the first one.
 
     Eight passes of k + 8 directions from a fixed start.
     """
     wanted = 1 if n_clusters == 2 else min(n_clusters - 1, dataset.n_features)
-    directions = principal_axes(oracle, geometry, wanted, [seed, 3])
+    directions = principal_axes(oracle, geometry, wanted, [seed, 3], limit=limit)
     if n_clusters == 2:
         W = np.vstack([np.zeros(dataset.n_features), directions[0]])
         return ByScores(geometry.raw(W, np.zeros(2)), wide=True)
@@ -196,6 +212,7 @@ def start_from_links(
     rows: Array | Csr,
     must: Pairs,
     seed: int,
+    limit: TimeLimit = NO_LIMIT,
 ) -> Labelling | None:
     """Nearest centres where rows that must be together are near: relevant components of the leading principal axes.
 
@@ -209,7 +226,7 @@ def start_from_links(
     q = min(int(m // LINKS_AN_AXIS), LINKED_AXES, d)
     if q < min(n_clusters, d):
         return None
-    axes = principal_axes(oracle, geometry, q, [seed, 5])
+    axes = principal_axes(oracle, geometry, q, [seed, 5], limit=limit)
     sample, weight = _sample(dataset, geometry, n_clusters, seed)
     shadow = np.asarray(sample @ axes.T.astype(sample.dtype), np.float64)
     shadow -= np.average(shadow, axis=0, weights=weight)
@@ -225,6 +242,8 @@ def start_from_links(
     directions = turn.T @ axes
     centres = _seed_centres(shadow @ turn, weight, n_clusters, [seed, 6])  # 3
     for _ in range(LLOYD_PASSES // 2):
+        if limit.is_over:
+            break
         moved = _lloyd_along(centres, directions, oracle, geometry)
         settled = np.abs(moved - centres).max() <= SETTLED * np.abs(centres).max()
         centres = moved
@@ -261,12 +280,13 @@ def make_labellings(
     n_clusters: int,
     n_starts: int,
     seed: int,
+    limit: TimeLimit = NO_LIMIT,
 ) -> list[Labelling]:
-    """Starting labellings for `n_starts` runs."""
+    """Starting labellings for `n_starts` runs, or fewer when the time is up."""
     if init == "k-means":
-        return k_means(dataset, oracle, geometry, n_clusters, n_starts, seed)[0]
+        return k_means(dataset, oracle, geometry, n_clusters, n_starts, seed, limit)[0]
     if init == "random":
         return [Drawn(seed, run, n_clusters) for run in range(n_starts)]
     if init == "pca":
-        return [start_from_axes(dataset, oracle, geometry, n_clusters, seed)]
+        return [start_from_axes(dataset, oracle, geometry, n_clusters, seed, limit)]
     return [Given()]

@@ -562,12 +562,12 @@ def test_a_fit_says_sizes_objective_and_what_it_wrote(cli: Any, digits_store: Pa
 
 
 def test_max_seconds_keeps_the_best_so_far_and_says_so(cli: Any, long_store: Path, tmp_path: Path) -> None:
-    done = cli("fit", long_store, "-k", 20, "-o", "out", *ENDLESS, "--max-seconds", 0.3, cwd=tmp_path)
+    done = cli("fit", long_store, "-k", 20, "-o", "out", *ENDLESS, "--max-seconds", 2, cwd=tmp_path)
     assert done.code == 0, done.stderr
     run = json.loads((tmp_path / "out" / "run.json").read_text())
     assert run["choices"]["ended"] == "max_seconds"
-    assert "dmmc: note: stopped by max_seconds=0.3" in done.stderr
-    assert any("stopped by max_seconds=0.3" in told for told in run["warnings"])
+    assert "dmmc: note: stopped by max_seconds=2.0" in done.stderr
+    assert any("stopped by max_seconds=2.0" in told for told in run["warnings"])
     history = [json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()]
     assert history[-1]["seconds"] < 20
     known = [line["best"] for line in history if line["best"] is not None]

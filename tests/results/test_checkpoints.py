@@ -274,7 +274,7 @@ def test_a_hail_of_signals_leaves_a_whole_checkpoint(start: Any, cli: Any, long_
     passes = len(array_folder.read(place, "checkpoint")[0]["search"][1])
     assert passes >= 3
     assert passes >= len(history(out)) - 1
-    done = cli("fit", long_store, "-k", 5, "-o", out, *ENDLESS, *limits, "--resume", "--max-seconds", 1)
+    done = cli("fit", long_store, "-k", 5, "-o", out, *ENDLESS, *limits, "--resume", "--max-seconds", 3)
     assert done.code == 0, done.stderr
     assert len(history(out)) >= passes
     assert not place.exists()

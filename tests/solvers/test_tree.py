@@ -160,7 +160,7 @@ def grown(X: Array, k: int, steps: int | None = None, **params: Any) -> tuple[Gr
         lowest, highest = model._choose_bounds(len(X))
 
         def pose_split(engine: Any, part: Any, seed: int, least: float, most: float) -> Search:
-            return model._pose_split(FitContext(engine, part, seed, 0.0), least, most)
+            return model._pose_split(FitContext(engine, part, seed), least, most)
 
         growth = Growth(pose_split, model.types, engine, geometry, 0, k, lowest, highest, 1000, False)
         state = growth.init()

@@ -16,16 +16,19 @@ from dmmc.data.readers.numbers import as_numbers, memory_dtype, name_rows
 from dmmc.data.readers.zarr_nodes import MatrixNode, find_index, find_matrix, read_csr_shape
 from dmmc.errors import InputError
 from dmmc.machine import MIB, count_threads
+from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 READ_BYTES = 4 * MIB
 """A thread reads about this much of a zarr array at a time, and at least one chunk of rows."""
 
 
-def load_zarr(node: Any, store: str, component: str | None, n_jobs: int | None) -> LoadedMatrix:
+def load_zarr(
+    node: Any, store: str, component: str | None, n_jobs: int | None, limit: TimeLimit = NO_LIMIT
+) -> LoadedMatrix:
     """Read a zarr array, a group of CSR arrays, or the one matrix that a group holds."""
     found = find_matrix(node, store, component)
     read = read_csr if found.is_sparse else read_all
-    return LoadedMatrix(found.name, read(found.node, found.name, n_jobs), **read_names(found, store))
+    return LoadedMatrix(found.name, read(found.node, found.name, n_jobs, limit=limit), **read_names(found, store))
 
 
 def read_names(found: MatrixNode, store: str) -> dict[str, Any]:
@@ -49,7 +52,7 @@ def _read_index(group: Any, axis: str, store: str) -> NDArray[Any] | None:
     return np.array(column[:].tolist(), dtype=str)
 
 
-def read_csr(group: Any, name: str, n_jobs: int | None) -> Csr:
+def read_csr(group: Any, name: str, n_jobs: int | None, *, limit: TimeLimit = NO_LIMIT) -> Csr:
     """Read a whole group of CSR arrays."""
     n_rows, n_features = read_csr_shape(group, name)
     indptr = check_indptr(read_all(group["indptr"], f"{name}/indptr", n_jobs), n_rows, name)
@@ -58,9 +61,9 @@ def read_csr(group: Any, name: str, n_jobs: int | None) -> Csr:
         return narrow_columns(part, n_features, indptr, start, name)
 
     index_dtype = np.dtype(np.uint32 if n_features <= COLUMNS_OF_INT32 else np.uint64)
-    data = read_all(group["data"], f"{name}/data", n_jobs, indptr=indptr)
+    data = read_all(group["data"], f"{name}/data", n_jobs, indptr=indptr, limit=limit)
     indices = read_all(
-        group["indices"], f"{name}/indices", n_jobs, indptr=indptr, dtype=index_dtype, convert=as_columns
+        group["indices"], f"{name}/indices", n_jobs, indptr=indptr, dtype=index_dtype, convert=as_columns, limit=limit
     )
     return sort_rows(check_lengths(Csr(data, indices, indptr, n_features), name))
 
@@ -73,11 +76,13 @@ def read_all(
     indptr: NDArray[np.int64] | None = None,
     dtype: np.dtype[Any] | None = None,
     convert: Callable[[NDArray[Any], int], NDArray[Any]] | None = None,
+    limit: TimeLimit = NO_LIMIT,
 ) -> NDArray[Any]:
     """Read a zarr array of any number of dimensions completely, some chunks at a time on several threads.
 
     Where its entries are values of CSR rows, `indptr` says to which row each belongs. `convert` turns a part and the
-    number of its first entry into what is kept, in `dtype`; by default `as_numbers` and `memory_dtype`.
+    number of its first entry into what is kept, in `dtype`; by default `as_numbers` and `memory_dtype`. `OutOfTime` is
+    raised when the time is up before the last chunk is begun.
     """
     check_complete(array, name, indptr)
     whole = np.empty(array.shape, dtype or memory_dtype(array.dtype, name))
@@ -89,6 +94,7 @@ def read_all(
 
     def read(start: int) -> None:
         stop = min(start + step, len(whole))
+        limit.check(f"{name} was being read")
         try:
             part = np.asarray(array[start:stop])
         except Exception as error:
