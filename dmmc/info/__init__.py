@@ -2,7 +2,8 @@
 
 - `describe`: `info`, for every kind of source, and `format_info`, the lines that `dmmc info` prints of it
 - `zarr_store`: what `info` says of a zarr store
-- `check_numbers`: a look at all numbers; `memory`: how much memory a fit needs, by each method
+- `check_numbers`: a look at all numbers; `row_numbers`: columns that only number the rows
+- `memory`: how much memory a fit needs, by each method
 """
 
 from dmmc.info.describe import format_info, info

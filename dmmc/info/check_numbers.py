@@ -71,13 +71,17 @@ class NumberCheck:
         high = np.where(some_left_out, np.fmax(self.high, 0), self.high)
         constant = np.flatnonzero(low == high)
         if len(constant) and self.rows_seen > 1:
-            listed = ", ".join(_name_feature(int(column), names) for column in constant[:NAMED])
-            more = f" and {len(constant) - NAMED} more" if len(constant) > NAMED else ""
             sentences.append(
                 f"{name}: {len(constant)} of {self.n_features} features are the same in all rows and say nothing: "
-                f"{listed}{more}."
+                f"{list_features(constant, names)}."
             )
         return sentences
+
+
+def list_features(columns: NDArray[Any], names: tuple[str, ...] | None) -> str:
+    """The first few columns, and how many more there are."""
+    listed = ", ".join(_name_feature(int(column), names) for column in columns[:NAMED])
+    return f"{listed} and {len(columns) - NAMED} more" if len(columns) > NAMED else listed
 
 
 def _name_feature(column: int, names: tuple[str, ...] | None) -> str:

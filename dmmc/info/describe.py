@@ -11,6 +11,7 @@ from dmmc.data.readers.csr import COLUMNS_OF_INT32
 from dmmc.data.readers.numbers import memory_dtype
 from dmmc.data.readers.zarr_nodes import open_store
 from dmmc.errors import InputError
+from dmmc.info import row_numbers
 from dmmc.info.check_numbers import find_problems
 from dmmc.info.memory import Size, estimate_bytes
 from dmmc.info.zarr_store import describe_zarr, has_real_numbers
@@ -20,7 +21,8 @@ from dmmc.methods import METHODS
 def info(source: Any, component: str | None = None, n_clusters: int = 10, *, check: bool = False) -> dict[str, Any]:
     """Say what a matrix is, how much memory a fit of it needs, and what is wrong with it.
 
-    Of a zarr store only metadata and the names of its chunks are read, unless `check` asks for more.
+    Of a zarr store only metadata, the names of its chunks and a few of them (for ids among the features) are read,
+    unless `check` asks for more.
 
     Parameters
     ----------
@@ -115,6 +117,7 @@ def _describe_in_memory(found: dict[str, Any], source: Any, component: str | Non
     )
     if check:
         found["problems"] += find_problems(dataset)
+    found["problems"] += row_numbers.find_in_dataset(dataset)
 
 
 def format_info(found: dict[str, Any]) -> str:
@@ -154,7 +157,7 @@ def format_info(found: dict[str, Any]) -> str:
         lines.append("  problems")
         lines += [f"    - {sentence}" for sentence in found["problems"]]
     else:
-        read = "all numbers were read" if found["checked"] else "numbers were not read, ask for a check to do so"
+        read = "all numbers were read" if found["checked"] else "few numbers were read, ask for a check of all"
         add("problems", f"none found ({read})")
     return "\n".join(lines)
 

@@ -10,6 +10,7 @@ from dmmc.data.readers.numbers import memory_dtype
 from dmmc.data.readers.zarr_arrays import describe_missing_chunks
 from dmmc.data.readers.zarr_nodes import find_index, find_matrix, read_csr_shape
 from dmmc.errors import InputError
+from dmmc.info import row_numbers
 from dmmc.info.check_numbers import find_zarr_problems
 
 SMALL_CHUNK = 2**16
@@ -54,9 +55,13 @@ def describe_zarr(found: dict[str, Any], root: Any, store: str, component: str |
             problems += _find_chunk_problems(index, name)
             if index.shape != (length,):
                 problems.append(f"{name} holds {math.prod(index.shape)} names for {length} of them.")
-    if check and has_real_numbers(found):
-        names = None if indices["var"] is None else tuple(str(name) for name in indices["var"][:])
+    if not has_real_numbers(found):
+        return
+    names = None if indices["var"] is None else tuple(str(name) for name in indices["var"][:])
+    if check:
         problems += find_zarr_problems(matrix.node, tuple(found["shape"]), matrix.name, names)
+    if not matrix.is_sparse:
+        problems += row_numbers.find_in_zarr(matrix.node, matrix.name, names, check=check)
 
 
 def has_real_numbers(found: dict[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from dmmc import kernels
 from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
 from dmmc.errors import ClusteringWarning, InputError, warn
+from dmmc.info import row_numbers
 from dmmc.model import inspect, passes
 from dmmc.model.inspect import Description, Inspection, Limits
 
@@ -90,6 +91,7 @@ def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tup
     if not total > 0:
         raise InputError("the sample weights of all rows are 0; at least one row must count.")
     sample = _look_at_sample(dataset, weight)  # 2
+    _warn_of_row_numbers(dataset, run, sample.numbers)
     standardise = scale == "standard" or (scale == "auto" and sample.differs_widely)
     # a feature that hardly ever moves has no spread but that of its few rows
     spread = np.where(sample.spread > 0, sample.spread, np.sqrt(variance))
@@ -187,6 +189,8 @@ class _Sample(NamedTuple):
     spread: Array
     """95 % quantile of the distance from it: 0 where a feature hardly ever moves."""
     differs_widely: bool
+    numbers: Array
+    """Columns that may number the rows."""
 
 
 def _look_at_sample(dataset: Rows, weight: Array) -> _Sample:
@@ -202,7 +206,7 @@ def _look_at_sample(dataset: Rows, weight: Array) -> _Sample:
         omega = np.ones(count)
     d = dataset.n_features
     centre, spread, moves, around = np.zeros(d), np.zeros(d), np.zeros(d, bool), np.zeros(d, bool)
-    columns = np.arange(d)
+    columns, numbers = np.arange(d), [np.zeros(0, np.int64)]
     if dataset.is_sparse:
         rows = rows.tocsc()
         # the others are 0 in at least 95 % of the rows, so both quantiles are 0
@@ -215,11 +219,23 @@ def _look_at_sample(dataset: Rows, weight: Array) -> _Sample:
         away = np.abs(part - centre[some])
         spread[some] = _quantile(away, omega, 0.95)
         moves[some] = _quantile(away, omega, 0.5) > 0
+        if not dataset.is_sparse:
+            numbers.append(row_numbers.find_candidates(part, some, dataset.n_rows, dataset.feature_names))
         around[some] = np.minimum(omega @ (part < 0), omega @ (part > 0)) >= TENTH * omega.sum()
-    if around[moves].all():
-        return _Sample(centre, spread, differs_widely=False)
-    low = np.quantile(spread[moves], TENTH, method="inverted_cdf")
-    return _Sample(centre, spread, differs_widely=bool(spread[moves].max() > WIDELY * low))
+    widely = False
+    if not around[moves].all():
+        widely = bool(spread[moves].max() > WIDELY * np.quantile(spread[moves], TENTH, method="inverted_cdf"))
+    return _Sample(centre, spread, widely, np.concatenate(numbers))
+
+
+def _warn_of_row_numbers(dataset: Rows, run: Callable[..., Iterable[Any]], candidates: Array) -> None:
+    """Warn of columns that number the rows; candidates are looked at in all rows, by one more pass."""
+    names = dataset.feature_names
+    found = row_numbers.confirm(
+        candidates, dataset.n_rows, names, lambda columns: run(row_numbers.describe_block, columns)
+    )
+    if len(found):
+        warn(row_numbers.tell(dataset.name, found, names), ClusteringWarning)
 
 
 def _quantile(values: Array, weight: Array, q: float) -> Array:
