@@ -29,7 +29,7 @@ def solve_within(problem: Problem, run: Run) -> tuple[Solved, Array]:
 
 
 def measure_pull(run: Run) -> float:
-    """How much a wider box would lower the value of the last master, a unit of its half width: Σ_p |Σ_k λ_k s_kp|."""
+    """How much a wider box would lower the value of the last master, a unit of its half width (E27)."""
     return float(np.abs(run.planes.multipliers @ run.planes.tilts).sum())
 
 
