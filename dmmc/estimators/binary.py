@@ -7,8 +7,8 @@ from dmmc.engine import Engine
 from dmmc.estimators.context import FitContext
 from dmmc.estimators.fitting import MarginClusterer
 from dmmc.model.geometry import Geometry
-from dmmc.model.passes import Hyperplanes, Labelling, Tree
-from dmmc.solvers.tree import Growth, Search
+from dmmc.model.passes import Labelling, Tree
+from dmmc.solvers.tree import Found, Growth, Search
 
 
 class BinaryClusterer(MarginClusterer):
@@ -52,7 +52,7 @@ class BinaryClusterer(MarginClusterer):
         search = self._pose_split(context, *self._choose_bounds(context.engine.dataset.n_rows))
         state, history, why = context.drive(search.solver, search.begin, self.max_passes)
         found = search.found(state, why)
-        self._finish(context, found.planes, history, found.objective, found.gap, found.ended, found.planes.price.any())
+        self._finish(context, found, history, bool(found.planes.price.any()))
 
     def _grow(self, context: FitContext) -> None:
         """Split until there are as many leaves as clusters are wanted."""
@@ -82,30 +82,22 @@ class BinaryClusterer(MarginClusterer):
         early = [ended for ended in state.ended if ended != "converged"]
         ended = why if why != "done" else early[0] if early else "converged"
         tree = Tree(state.W, state.b, state.children)
-        self._finish(context, tree, history, sum(state.objectives), max(state.gaps), ended, state.priced)
+        grown = Found(tree, sum(state.objectives), max(state.gaps), ended)
+        self._finish(context, grown, history, state.priced)
 
-    def _finish(
-        self,
-        context: FitContext,
-        planes: Hyperplanes | Tree,
-        history: list[dict[str, Any]],
-        objective: float,
-        gap: float,
-        ended: str,
-        priced: Any,
-    ) -> None:
+    def _finish(self, context: FitContext, found: Found, history: list[dict[str, Any]], priced: bool) -> None:
         """Set what was found, and warn of what a user should know of it."""
         self._set_result(
             context,
             history,
-            objective,
-            gap,
-            ended,
-            **self._list_choices(),
+            found.objective,
+            found.gap,
+            found.ended,
+            **{**self._list_choices(), **found.choices},
             init=self._start_name,
             n_init=self._choose_n_init(context.engine.dataset.n_rows),
-            prices_folded_into_biases=bool(priced),
+            prices_folded_into_biases=priced,
         )
-        self._set_hyperplanes(planes, context)
-        self._warn_of_early_end(ended)
-        self._warn_of_sizes(context, bool(priced))
+        self._set_hyperplanes(found.planes, context)
+        self._warn_of_early_end(found.ended)
+        self._warn_of_sizes(context, priced)

@@ -1,9 +1,10 @@
 """Maximum margin clustering with kernels by evolution: EvoMMC and FastEvoMMC (paper 002)."""
 
 import math
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,41 +20,38 @@ from dmmc.estimators.fitting import BALANCE
 from dmmc.estimators.parameters import (
     AT_LEAST_1,
     POSITIVE,
-    KernelParameters,
     Number,
     Words,
     at_least,
     document,
     parameter,
 )
+from dmmc.estimators.row_kernel import RowKernel
 from dmmc.features import maps
-from dmmc.features.kernel_width import extent
 from dmmc.features.mapped_rows import mapped
 from dmmc.features.maps import Map
-from dmmc.features.nystroem import FLOOR, KERNELS, Kernel, Nystroem
-from dmmc.machine import MIB, free_memory
+from dmmc.features.nystroem import KERNELS
+from dmmc.machine import MIB
 from dmmc.model.passes import Hyperplanes
 from dmmc.solvers import sign_sums, starts
-from dmmc.solvers.evolution import LEADING, Evolution, Problem
+from dmmc.solvers.evolution import Evolution, Problem
 from dmmc.solvers.published_evolution import Published
+from dmmc.solvers.sign_sums import Signs
+from dmmc.solvers.state_shapes import Numbers, Spec
 from dmmc.solvers.tree import Found, Search
 from dmmc.solvers.whitening import Whitened
 
-FULL = 5000
-"""Most rows of a full kernel: its eigenvectors take time as the cube of them."""
 KEPT = 256 * MIB
 """Blocks keep their features for the next pass if all of them together are no larger."""
 HELD = 1024 * MIB
 """Most bytes of Φ that the driver holds for the published mutation."""
-NEGLIGIBLE = 1e-6
-"""Of F: directions of the kernel that change it by less are left out."""
 LOOSE = 0.4
 """Balance of a split that is to be split again: paper 002's loosest."""
 
 
 @document
 @dataclass(eq=False, repr=False, kw_only=True)
-class EvolutionaryMMC(KernelParameters, BinaryClusterer):
+class EvolutionaryMMC(RowKernel, BinaryClusterer):
     """Clusters that a kernel machine fits best, found by evolution: EvoMMC, and FastEvoMMC with a `rank`.
 
     Minimises over balanced labels y = ±1 what regularised least squares in the kernel's space leaves of them,
@@ -68,7 +66,10 @@ class EvolutionaryMMC(KernelParameters, BinaryClusterer):
     labels_ : int32 array of n labels, what `predict` gives on the training rows; 0 is the largest cluster
     coef_, intercept_ : hyperplane in the kernel's features `map_`; in a tree, of its splits
     tree_ : (k - 1, 2) array, the children of each split: another split, or -1 - c for cluster c; None for two clusters
-    objective_ : float, the F reached; in a tree, the sum over its splits by their share of the rows
+    objective_ : float, the F of `evolved_labels_`; in a tree, that of the labels of its splits, summed by their
+        share of the rows
+    evolved_labels_ : int32 array of n labels, the best that evolved, numbered as `labels_`; these are what the fit to
+        them predicts, and may differ at `choices_["rows_predicted_otherwise"]` rows. None for a tree
     n_iter_, history_ : steps made, and one dict for each
     choices_ : dict, what was chosen for this fit and why
     n_features_in_, feature_names_in_
@@ -77,6 +78,7 @@ class EvolutionaryMMC(KernelParameters, BinaryClusterer):
     types = (*Evolution.types, *Published.types)
     features = "nystroem"
     n_neighbors = 10
+    evolved_labels_ = None
 
     kernel: str = parameter(
         "rbf", Words(KERNELS), "exp(-|x - p|² / σ²), (x·p / σ² + coef0)^degree or x·p, of centred rows"
@@ -143,94 +145,6 @@ class EvolutionaryMMC(KernelParameters, BinaryClusterer):
         """What `dmmc.fit` calls it."""
         return "evommc" if self.rank is None else "fast-evommc"
 
-    def make_kernel_map(self, context: FitContext) -> tuple[Nystroem, dict[str, Any]]:
-        """Landmarks are rows drawn at random, or all of them."""
-        dataset, geometry = context.engine.dataset, context.geometry
-        reach = extent(dataset, context.engine.rows, geometry)
-        eligible = np.arange(dataset.n_rows) if dataset.weight is None else np.flatnonzero(dataset.weight > 0)
-        count = self._choose_rank(dataset, len(eligible))
-        wanted, free = 8 * (3 * count * dataset.n_features + 4 * count * count), free_memory()
-        if free is not None and wanted > free:
-            raise InputError(
-                f"a kernel seen through {count} rows of {dataset.name} needs about {wanted / 1e6:.0f} MB, and "
-                f"{free / 1e6:.0f} MB are free: choose a smaller rank (method fast-evommc)."
-            )
-        width = float(self.sigma) * reach
-        if not 1e-150 < width < 1e150:
-            raise InputError(
-                f"sigma={self.sigma:g} makes the kernel {width:.3g} wide, whose square float64 cannot hold; "
-                "choose a sigma nearer to 1."
-            )
-        gamma = 1.0 / width**2
-        kernel = Kernel(self.kernel, gamma, int(self.degree), float(self.coef0))
-        mean, inverse = geometry.mean, geometry.norm / geometry.unit
-
-        def make() -> dict[str, Array]:
-            drawn = np.random.default_rng([context.seed, 6]).choice(len(eligible), count, replace=False, shuffle=False)
-            rows = dataset.take(eligible[np.sort(drawn)])
-            rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
-            points = np.asarray((rows - mean) * inverse, np.float64)
-            norms = (points**2).sum(axis=1)
-            values = kernel.of(points @ points.T, norms, norms)
-            if np.ptp(points, axis=0).any():
-                self._check_kernel(values, len(eligible))
-            return {"points": points, "root": self._find_root(values, len(eligible))}
-
-        made = context.remember("landmarks", make, "landmarks without a width", r=count)
-        directions = len(made["root"])
-        chosen = {"kernel": self.kernel, "gamma": gamma, "extent": reach, "rank": count, "directions": directions}
-        return Nystroem(kernel, made["points"], mean, inverse, made["root"]), chosen
-
-    def _choose_rank(self, dataset: Rows, n: int) -> int:
-        """How many landmarks, of n rows that count."""
-        if self.rank is None:
-            if n > FULL:
-                raise InputError(
-                    f"{dataset.name} has {n} rows, and the full kernel of evommc is for up to {FULL}; choose method "
-                    "fast-evommc (FastEvoMMC: EvolutionaryMMC with a rank)."
-                )
-            return n
-        if isinstance(self.rank, str):
-            return min(n, max(2, min(math.ceil(0.1 * n), 200), min(math.ceil(0.01 * n), 1000)))
-        if self.rank > n:
-            raise InputError(
-                f"rank is {self.rank}, but {dataset.name} has {n} rows that count; at most as many are wanted."
-            )
-        return int(self.rank)
-
-    def _find_root(self, values: Array, n: int) -> Array:
-        """What makes features of kernel values at the landmarks, `Λ^-½ Vᵀ`, from the landmarks' own; n rows count.
-
-        Directions that change no F by more than a millionth are left out: seen through r of n rows, their eigenvalues
-        are about r / n of the whole kernel's, and they count as `Λ / (Λ + λn)`. The leading ones are where starts are.
-        """
-        found, vectors = np.linalg.eigh(values)
-        floor = FLOOR * float(found[-1])
-        counts = found > NEGLIGIBLE * self.regularization * len(values) / n
-        counts[-max(LEADING) :] = True
-        kept = np.flatnonzero(counts & (found > floor))
-        return np.ascontiguousarray((vectors[:, kept] / np.sqrt(found[kept])).T)
-
-    def _check_kernel(self, values: Array, n: int) -> None:
-        """Warn where the kernel sees no two of n rows as alike, or no two as different."""
-        if self.kernel != "rbf":
-            return
-        if np.ptp(values) < FLOOR:
-            raise InputError(f"sigma={self.sigma:g} makes all values of the kernel equal; choose a smaller sigma.")
-        mean = float((values.sum() - np.trace(values)) / (values.size - len(values)))
-        if n * mean < 0.1:
-            warn(
-                f"sigma={self.sigma:g} makes the kernel matrix nearly the identity: no two rows are alike to it, and "
-                "any labels fit as well as others. Choose a larger sigma.",
-                ClusteringWarning,
-            )
-        elif n * (1.0 - mean) < 0.1 * self.regularization:
-            warn(
-                f"sigma={self.sigma:g} makes the kernel matrix nearly all ones: all rows are alike to it. Choose a "
-                "smaller sigma, or a smaller regularization.",
-                ClusteringWarning,
-            )
-
     def enter_features(
         self, engine: Engine, row_map: Map, rows: Array | None, name: str
     ) -> AbstractContextManager[Engine]:
@@ -259,12 +173,19 @@ class EvolutionaryMMC(KernelParameters, BinaryClusterer):
             together=len(dataset.bounds) == 2,
         )
 
-        def found(p: Array, ended: str) -> Found:
+        def found(p: Array, evolved: Callable[[], Array], ended: str) -> Found:
+            """The fit to labels, by their p; of two clusters also the labels themselves."""
             at = sign_sums.find_thresholds(psi, p[None], problem.n_rows, total, limit)[0].middle
             W, none = (psi.M @ p)[None], np.zeros(1)
             # a threshold that keeps the balance is part of the model; one that keeps a bound on sizes is its price
             b, price = (none, np.array([-at])) if by_size < by_balance else (np.array([-at]), none)
-            return Found(Hyperplanes(W, b, price), problem.fitness(p), math.inf, ended)
+            planes = Hyperplanes(W, b, price)
+            predicted = Signs(p, at, problem.n_rows, np.zeros(0, np.int64))
+            of_predicted = problem.fitness(psi(sign_sums.sum_signed, (predicted,)).weighted[0] / total)
+            if self.n_clusters > 2:  # other leaves see the rows by the hyperplane's labels
+                return Found(planes, of_predicted, math.inf, ended)
+            choices = {"objective_of_labels": of_predicted}
+            return Found(planes, problem.fitness(p), math.inf, ended, choices, evolved())
 
         if self.mutation == "paper":
             return self._pose_published(problem, psi, weight, found)
@@ -277,17 +198,54 @@ class EvolutionaryMMC(KernelParameters, BinaryClusterer):
             runs = [each[first::n_init] for first in range(min(n_init, len(each)))]
             return solver.init(runs, random=init == "random")
 
-        return Search(
-            solver, begin, lambda state, why: found(solver.best(state).p, "converged" if why == "done" else why)
-        )
+        def climbed(state: Any, why: str) -> Found:
+            best = solver.best(state)
+
+            def evolved() -> Array:
+                return np.concatenate([block[0] for block in psi.each(sign_sums.signs_of, (best.signs,))])
+
+            return found(best.p, evolved, "converged" if why == "done" else why)
+
+        return Search(solver, begin, climbed)
 
     def _pose_published(self, problem: Problem, psi: Whitened, weight: Array, found: Any) -> Search:
         solver = Published(problem, psi.rows, weight)
-        return Search(
-            solver,
-            lambda: solver.init(self._choose_n_init(problem.n_rows)),
-            lambda state, why: found(solver.best(state), "converged" if why == "done" else why),
-        )
+
+        def evolved(state: Any, why: str) -> Found:
+            y, p = solver.best(state)
+            told: Found = found(p, lambda: y, "converged" if why == "done" else why)
+            return told
+
+        return Search(solver, lambda: solver.init(self._choose_n_init(problem.n_rows)), evolved)
+
+    def _finish(self, context: FitContext, found: Found, history: list[dict[str, Any]], priced: bool) -> None:
+        super()._finish(context, found, history, priced)
+        self.evolved_labels_ = None
+        if found.signs is None:
+            return
+        above = int(np.array_equal(self.coef_, found.planes.W))  # label of the rows with f >= 0 there
+        evolved = np.where(found.signs > 0, above, 1 - above).astype(np.int32)
+        self.evolved_labels_ = evolved
+        self.choices_["rows_predicted_otherwise"] = int(np.count_nonzero(evolved != self.labels_))
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """What `array_folder.write` needs to write the model; the labels that `objective` is of are among it."""
+        content, arrays = super().to_arrays()
+        if self.evolved_labels_ is not None:
+            arrays["evolved_labels"] = self.evolved_labels_
+        return content, arrays
+
+    @classmethod
+    def from_arrays(cls, content: dict[str, Any], arrays: dict[str, Array], name: str) -> Self:
+        """The fitted estimator again; `name` is for messages."""
+        model = super().from_arrays(content, arrays, name)
+        model.evolved_labels_ = arrays.get("evolved_labels")
+        return model
+
+    @classmethod
+    def describe_arrays(cls, names: Collection[str]) -> Mapping[str, Spec]:
+        """The labels that the objective is of."""
+        return {"evolved_labels": Numbers(np.int32, "n", values=(0, 1))} if "evolved_labels" in names else {}
 
     def _search(self, context: FitContext) -> None:
         engine = context.engine

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from dmmc.array_types import Array
 from dmmc.data.open import open_dataset
 from dmmc.engine import Engine, Local
-from dmmc.errors import InputError
+from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.estimators.binary import BinaryClusterer
 from dmmc.estimators.checks import attach_weights
 from dmmc.estimators.context import FitContext, use_one_blas_thread
@@ -35,9 +35,9 @@ from dmmc.model import geometry as geometries
 from dmmc.model.geometry import Geometry
 from dmmc.model.losses import LOSSES, Loss, resolve_loss
 from dmmc.model.passes import Given, Labelling
-from dmmc.solvers import sgd
 from dmmc.solvers.cutting_plane_state import Problem as Planes
-from dmmc.solvers.sgd import Point, Problem, Run, State, Stochastic
+from dmmc.solvers.sgd import Stochastic
+from dmmc.solvers.sgd_state import Point, Problem, Run, State, epochs_to_fit
 from dmmc.solvers.state_shapes import Numbers, Spec
 from dmmc.solvers.tree import Found, Search
 
@@ -94,7 +94,10 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
         "have no pull",
     )
     C: float | str = parameter(
-        "auto", POSITIVE_OR_AUTO, 'weight of the loss; "auto" is 30, and 100 for features of a kernel'
+        "auto",
+        POSITIVE_OR_AUTO,
+        'weight of the loss; "auto" is 30, and 100 for features of a kernel. Where the hyperplane of the start would '
+        "cost more than none at all, as it may in many dimensions, it is as much more as is needed",
     )
     s: float = parameter(
         -0.5,
@@ -166,8 +169,15 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
 
         def found(state: State, why: str) -> Found:
             run = solver.best(state)
-            planes = solver.planes(run.best)
-            return Found(planes, run.best.value, math.inf, run.ended or why)
+            C = solver.C(run)
+            if run.epoch > problem.fitting and not solver.is_better_than_nothing(run):
+                warn(
+                    f"at C={C:g} the loss {self._name_loss()} charges all rows together less without any hyperplane "
+                    f"({solver.price_nothing(run):.4g}) than with the best one found, so it cannot tell clusters "
+                    "apart: the hyperplane fitted to the start was kept. Choose a larger C.",
+                    ClusteringWarning,
+                )
+            return Found(solver.planes(run.best), run.best.value, math.inf, run.ended or why, {"C": C})
 
         return Search(solver, begin, found)
 
@@ -185,7 +195,8 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
             seed=seed,
             rate=float(self.rate) if self.step == "paper" else None,
             cccp=isinstance(self.loss, str) and self.loss == "ramp" and self.ramp == "cccp",
-            fitting=sgd.epochs_to_fit(rows),
+            fitting=epochs_to_fit(rows),
+            may_raise=isinstance(self.C, str),
         )
 
     def _search_by_planes(self, context: FitContext, lowest: float, highest: float) -> Labelling:
@@ -207,6 +218,9 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
         usual = partial(self._make_starts, context, init="k-means")
         return search_start(context, problem, usual, 1000, f"cpmmc {context.seed}")
 
+    def _name_loss(self) -> str:
+        return self.loss if isinstance(self.loss, str) else repr(self.loss)
+
     def _choose_loss(self) -> Loss:
         """What a row pays."""
         return resolve_loss(self.loss, s=self.s, zeta=self.zeta, tau=self.tau)
@@ -220,7 +234,7 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
     def _list_choices(self) -> dict[str, Any]:
         return {
             "C": choose_C(self.C, 2, self.features),
-            "loss": self.loss if isinstance(self.loss, str) else repr(self.loss),
+            "loss": self._name_loss(),
             "step": self.step,
         }
 
@@ -260,7 +274,9 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
         if n < WHOLE_BATCH:
             highest = 1.0
         problem = self._pose_problem(batch, int(self.choices_["random_state"]), balance, lowest, highest, n)
-        solver = Stochastic(replace(problem, fitting=0), engine.run)
+        chosen = self.choices_.get("C")
+        C = chosen if isinstance(self.C, str) and isinstance(chosen, float) and chosen > 0 else problem.C
+        solver = Stochastic(replace(problem, C=C, fitting=0), engine.run)
         bias = float(self.intercept_[0] + self.coef_[0] @ joint.mean)
         within = min(max(bias, -balance), balance)
         here = Point(self.coef_[0] * joint.unit, within, bias - within)

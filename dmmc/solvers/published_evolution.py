@@ -105,9 +105,10 @@ class Published(Restarts):
             "runs": self.count_active(state),
         }
 
-    def best(self, state: Populations) -> Array:
-        """`p = Φᵀy` of the lowest fitness."""
-        return np.asarray(max(state.runs, key=lambda run: run.squares[0]).P[0])
+    def best(self, state: Populations) -> tuple[Array, Array]:
+        """Signs y (n,) of the lowest fitness, and their `p = Φᵀy`."""
+        run = max(state.runs, key=lambda run: run.squares[0])
+        return run.Y[0], run.P[0]
 
     def step(self, state: Populations) -> Populations:
         """As many offspring as there are rows, in each restart."""

@@ -8,19 +8,19 @@ An epoch gives two points: where the steps have led, from where the next one goe
 which is far less noisy: it is what is judged and kept. It is judged while the next epoch reads the rows.
 """
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dmmc.array_types import Array
-from dmmc.model.geometry import Geometry
-from dmmc.model.losses import Loss
+from dmmc.model.losses import Loss, Table
 from dmmc.model.passes import ByScores, Drawn, Given, Hyperplanes, Labelling, Oracle
 from dmmc.solvers import count_bounds, sgd_epoch
 from dmmc.solvers.driver import Restarts
 from dmmc.solvers.required_parts import check_parts
 from dmmc.solvers.sgd_epoch import Came, Epoch, Leg
+from dmmc.solvers.sgd_set_out import RAISED, is_clear, set_out
+from dmmc.solvers.sgd_state import FLAT, Point, Problem, Run, State
 from dmmc.solvers.state_shapes import (
     COUNTED,
     REACH,
@@ -36,73 +36,8 @@ from dmmc.solvers.state_shapes import (
 NAME = "the stochastic gradient solver"
 LOSS_PARTS = {"table": "the loss of a margin", "surrogate": "the convex loss at fixed labels"}
 CCCP_PARTS = {"split": "its convex and its concave part"}
-FITTED = 7000
-"""Rows to visit while labels are fixed, in 2 to 20 epochs: the longer, the lower the optimum that is found then."""
 CONVEX_EPOCHS = 4
 """CCCP: epochs of a convex problem; the search ends when one of them leads nowhere."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """`½|w|² + C mean loss(|f|)`, |b| <= balance, on centred and scaled rows."""
-
-    loss: Loss
-    C: float
-    balance: float
-    epsilon: float
-    lowest: float
-    highest: float
-    geometry: Geometry
-    seed: int
-    rate: float | None
-    """Of the published step; None for ours."""
-    cccp: bool
-    """Whether the loss's concave part is made linear, again and again."""
-    fitting: int
-    """Epochs with fixed labels."""
-
-
-def epochs_to_fit(rows: int) -> int:
-    """Epochs with fixed labels, for blocks of so many rows."""
-    return min(max(2, -(-FITTED // rows)), 20)
-
-
-class Point(NamedTuple):
-    """A hyperplane on centred rows."""
-
-    w: Array
-    b: float
-    price: float = 0.0
-    value: float = np.inf
-
-
-class Run(NamedTuple):
-    """One restart."""
-
-    number: int
-    labelling: Labelling
-    at: Point
-    """Where the next epoch begins."""
-    mean: Point
-    """The average over the last epoch; not judged yet."""
-    best: Point
-    """The lowest that was judged, with both clusters within their bounds."""
-    reference: Point
-    """Where CCCP made the ramp's concave part linear."""
-    epoch: int = 0
-    value: float = np.inf
-    """Of the last point that was judged."""
-    moved: float = np.inf
-    """How far the average went in the last epoch, relative to its norm."""
-    steps: float = 0.0
-    """Epochs of earlier rows that steps have got smaller for (a stream's)."""
-    ended: str = ""
-
-
-class State(NamedTuple):
-    """All runs."""
-
-    runs: tuple[Run, ...]
 
 
 class Stochastic(Restarts):
@@ -143,32 +78,38 @@ class Stochastic(Restarts):
             "moved": Between(0),
             "steps": Between(0, COUNTED),
             "ended": OneOf("", "converged"),
+            "raised": Between(1, RAISED),
+            "late": Between(0, COUNTED),
         }
-        return find_misfit(state, {"runs": Each(run, numbered="number")}, {"d": len(self.problem.geometry.mean)})
+        misfit = find_misfit(state, {"runs": Each(run, numbered="number")}, {"d": len(self.problem.geometry.mean)})
+        return misfit or ("runs have another C each" if len({run.raised for run in state.runs}) > 1 else "")
 
     def report(self, state: State) -> dict[str, Any]:
         """Of the best run: the last average's objective, the lowest one, and how far the last epoch went."""
-        run = min(state.runs, key=lambda run: min(run.best.value, run.value))
-        p, best = self.problem, min(run.best.value, run.value)
+        run = min(state.runs, key=lambda run: run.best.value)
+        p = self.problem
+        origin = self.C(run) * float(p.loss.table.value(0.0))
         return {
-            "objective": run.value if np.isfinite(run.value) else p.C,
-            "best": best if np.isfinite(best) else p.C,
+            "objective": run.value if np.isfinite(run.value) else origin,
+            "best": run.best.value if np.isfinite(run.best.value) else origin,
             **({"round": max(0, run.epoch - p.fitting) // CONVEX_EPOCHS} if p.cccp else {}),
             "moved": run.moved,
             "runs": self.count_active(state),
         }
 
     def step(self, state: State) -> State:
-        """One epoch of all runs that are not done."""
-        active = [run for run in state.runs if not run.ended]
+        """One epoch of all runs that are not done; before the first one without fixed labels, they are set out."""
         p, geometry = self.problem, self.problem.geometry
+        if all(run.epoch == p.fitting > 0 for run in state.runs) and not is_clear(p, self._values_of_means(state)):
+            state = State(set_out(state.runs, p, self.oracle))
+        active = [run for run in state.runs if not run.ended]
         epoch = Epoch(
             tuple(self._leg(run) for run in active),
             geometry.mean,
             geometry.unit,
             p.loss.table,
             p.loss.surrogate,
-            p.C,
+            self.C(active[0]),
             p.balance,
             p.seed,
             p.rate,
@@ -181,26 +122,61 @@ class Stochastic(Restarts):
     def best(self, state: State, last: bool = False) -> Run:
         """The run with the lowest objective at its best point; the last averages are judged now.
 
-        With `last`, only those count.
+        With `last` only those count, unless w = 0 costs less than they do and more than what was best before.
+        Where w = 0 costs less than any run's best point, all of them are starts: then the surrogate chooses.
         """
         runs = []
         for run in state.runs:
+            before = run.best
             if last:
-                run = run._replace(best=run.best._replace(value=np.inf))
-            risk, counts = self.oracle(sgd_epoch.judge, (self.planes(run.mean), self.problem.loss.table))
-            run = self._judge(run, risk, counts)
+                run = run._replace(best=before._replace(value=np.inf))
+            run = self._judge(run, *self._look(run.mean, self.problem.loss.table))
             if not np.isfinite(run.best.value):  # prices were found, or a cluster has no rows whatever the price
-                risk, counts = self.oracle(sgd_epoch.judge, (self.planes(run.mean), self.problem.loss.table))
-                run = run._replace(best=run.mean._replace(value=self._value(run.mean, risk)))
+                run = self._keep_mean(run)
+            if last and before.value < self.price_nothing(run) <= run.best.value:
+                run = run._replace(best=before)
             runs.append(run)
-        return min(runs, key=lambda run: run.best.value)
+        better = [run for run in runs if self.is_better_than_nothing(run)]
+        return min(better, key=lambda run: run.best.value) if better else min(runs, key=self._value_of_fit)
+
+    def C(self, run: Run) -> float:
+        """Weight of the loss."""
+        return self.problem.C * run.raised
+
+    def price_nothing(self, run: Run) -> float:
+        """What w = 0 costs."""
+        return self.C(run) * self.problem.nothing
+
+    def is_better_than_nothing(self, run: Run) -> bool:
+        """Whether a run's best point costs less than w = 0."""
+        return run.best.value < self.price_nothing(run)
+
+    def _value_of_fit(self, run: Run) -> float:
+        """What a run's best point costs by the convex surrogate."""
+        surrogate = self.problem.loss.surrogate
+        return self._value(run, run.best, self._look(run.best, surrogate)[0])
+
+    def _values_of_means(self, state: State) -> list[float]:
+        """What the last averages cost."""
+        table = self.problem.loss.table
+        return [self._value(run, run.mean, self._look(run.mean, table)[0]) for run in state.runs]
+
+    def _look(self, point: Point, table: Table) -> tuple[float, Array]:
+        """Loss at a point, summed over the rows, and the weight on either side."""
+        found: tuple[float, Array] = self.oracle(sgd_epoch.judge, (self.planes(point), table))
+        return found
+
+    def _keep_mean(self, run: Run) -> Run:
+        """Keep the last average, whatever it costs."""
+        risk, _ = self._look(run.mean, self.problem.loss.table)
+        return run._replace(best=run.mean._replace(value=self._value(run, run.mean, risk)))
 
     def _is_fitting(self, run: Run) -> bool:
         return run.epoch < self.problem.fitting
 
     def planes(self, point: Point) -> Hyperplanes:
         """A point's hyperplane in raw coordinates."""
-        return self.problem.geometry.raw(point.w[None], np.array([point.b]), np.array([point.price]))
+        return self.problem.planes(point)
 
     def _leg(self, run: Run) -> Leg:
         p = self.problem
@@ -208,7 +184,7 @@ class Stochastic(Restarts):
         return Leg(
             run=run.number,
             epoch=run.epoch,
-            steps=run.steps if run.steps else float(run.epoch if fitting else run.epoch - p.fitting),
+            steps=run.steps if run.steps else float(run.epoch if fitting else run.late + run.epoch - p.fitting),
             W=run.at.w / p.geometry.unit,
             b=run.at.b,
             price=run.mean.price,
@@ -224,6 +200,8 @@ class Stochastic(Restarts):
         searched = run.epoch - p.fitting
         if searched >= 0:
             run = self._judge(run, came.risk, came.counts)
+        if searched == 0 and not np.isfinite(run.best.value):  # a price was found for it
+            run = self._keep_mean(run)
         at = Point(came.W * unit / total, came.b / total)
         mean = Point(came.mean_W * unit / total, came.mean_b / total, run.mean.price)
         moved = _distance(mean, run.mean)
@@ -232,19 +210,25 @@ class Stochastic(Restarts):
         settled = searched >= 1 and moved <= p.epsilon
         if p.cccp:  # where a convex problem ends, unless it ended where it was made
             settled = renew and searched >= 0 and _distance(mean, run.reference) <= p.epsilon
+        if searched >= 1 and p.is_flat and abs(came.risk / total - p.nothing) <= FLAT:
+            settled = True  # no row pulls any more, w only shrinks
         run = run._replace(at=at, mean=mean, moved=moved, epoch=epoch, reference=mean if renew else run.reference)
         if epoch == p.fitting:
             return run._replace(at=mean._replace(price=0.0))
         return run._replace(ended="converged") if settled else run
 
-    def _value(self, point: Point, risk: float) -> float:
-        return 0.5 * float(point.w @ point.w) + self.problem.C * risk / self.problem.geometry.total
+    def _value(self, run: Run, point: Point, risk: float) -> float:
+        return 0.5 * float(point.w @ point.w) + self.C(run) * risk / self.problem.geometry.total
 
     def _judge(self, run: Run, risk: float, counts: Array) -> Run:
-        """Keep the last average if it is the best; if its clusters are out of bounds, find prices for it."""
+        """Keep the last average if it is the best, and the first one in any case: that is the start.
+
+        Others must cost less than w = 0, whose neighbours say nothing of labels. Where clusters are out of bounds,
+        prices are found for the average instead.
+        """
         p = self.problem
         shares = counts / p.geometry.total
-        point = run.mean._replace(value=self._value(run.mean, risk))
+        point = run.mean._replace(value=self._value(run, run.mean, risk))
         off = count_bounds.is_violated(shares, p.lowest, p.highest)
         price = np.array([point.price])
         if off or (point.price != 0 and count_bounds.is_stale(shares, price, p.lowest, p.highest)):
@@ -252,8 +236,8 @@ class Stochastic(Restarts):
             run = run._replace(mean=point._replace(price=float(price[0])))
         if off or not shares.all():
             return run
-        best = point if point.value < run.best.value else run.best
-        return run._replace(best=best, value=point.value)
+        most = min(run.best.value, self.price_nothing(run)) if np.isfinite(run.best.value) else np.inf
+        return run._replace(best=point if point.value < most else run.best, value=point.value)
 
 
 def _distance(one: Point, other: Point) -> float:

@@ -148,6 +148,25 @@ def judge(block: Block, params: tuple[Hyperplanes, Table]) -> tuple[float, Array
     return _judge_plane(block, *params)
 
 
+class Stretch(NamedTuple):
+    """A hyperplane at several scales: those of w, and the bias of each, on centred rows."""
+
+    planes: Hyperplanes
+    b: float
+    """Its own bias, on centred rows."""
+    scales: Array
+    biases: Array
+    table: Table
+
+
+def judge_stretched(block: Block, params: Stretch) -> Array:
+    """As a pass: loss of the rows' own labels at each scale."""
+    F = kernels.scores(block.rows, params.planes.W, wide=False)[:, 0] + (params.planes.b[0] - params.b)
+    omega = np.ones(len(F)) if block.weight is None else block.weight
+    each = zip(params.scales, params.biases, strict=True)
+    return np.array([np.sum(omega * params.table.value(np.abs(scale * F + bias))) for scale, bias in each])
+
+
 def _norms(block: Block, mean: Array, unit: Array) -> Array:
     """Squared norms of the rows, centred and scaled; kept with the block."""
     kept = block.cache.get("norms")

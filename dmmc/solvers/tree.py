@@ -28,15 +28,19 @@ if TYPE_CHECKING:
 
 
 class Found(NamedTuple):
-    """Two clusters."""
+    """Two clusters, or a tree of more."""
 
-    planes: Hyperplanes
-    """One hyperplane in raw coordinates, with its price."""
+    planes: Any
+    """One hyperplane in raw coordinates, with its price (Hyperplanes); or a Tree."""
     objective: float
     gap: float
     """inf where the method has none."""
     ended: str
     """One of `tree_state.ENDED`."""
+    choices: dict[str, Any] = {}  # noqa: RUF012
+    """What was chosen on the way, for `choices_`; a tree does not keep it."""
+    signs: Array | None = None
+    """The labels ±1 (n,) that the objective is of, where the hyperplane may give others."""
 
 
 class Search(NamedTuple):

@@ -62,9 +62,13 @@ class Whitened:
         """Sum of `work(block, params)` over all blocks of ψ."""
         return self._run(apply_whitened, (work, params, *self._of_blocks))
 
+    def each(self, work: Callable[..., Any], params: Any) -> list[Any]:
+        """What `work(block, params)` gives of each block of ψ, in order."""
+        return list(self._each(apply_whitened, (work, params, *self._of_blocks)))
+
     def rows(self) -> Array:
         """All of ψ (n, q)."""
-        return np.concatenate(list(self._each(apply_whitened, (rows_of, None, *self._of_blocks))))
+        return np.concatenate(self.each(rows_of, None))
 
     @property
     def M(self) -> Array:

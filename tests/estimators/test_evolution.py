@@ -20,7 +20,7 @@ from stops import Stop, stop_after
 import dmmc
 from dmmc import ClusteringWarning, EvolutionaryMMC, InputError
 from dmmc.data import blocks
-from dmmc.estimators import evolution
+from dmmc.estimators import evolution, row_kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmmc.ConvergenceWarning")
 
@@ -63,6 +63,56 @@ def test_evommc_finds_labels_whose_fitness_is_the_objective_it_tells(pair: tuple
     assert model.labels_.dtype == np.int32
     np.testing.assert_array_equal(model.predict(X), model.labels_)
     assert model.method == "evommc"
+
+
+@pytest.mark.parametrize("mutation", ["paper", "sweeps"])
+@pytest.mark.parametrize("asked", [{}, {"rank": 60}, {"max_iter": 1}, {"balance": 0.3}], ids=str)
+def test_the_objective_is_the_fitness_of_the_labels_that_evolved(
+    pair: tuple[Array, Array], mutation: str, asked: dict[str, Any]
+) -> None:
+    X = pair[0][:150]
+    differ = 0
+    for seed in range(6):
+        model = EvolutionaryMMC(mutation=mutation, n_init=1, random_state=seed, **asked).fit(X)
+        assert model.evolved_labels_ is not None
+        if "rank" not in asked:
+            assert model.objective_ == pytest.approx(fitness_of(model, X, model.evolved_labels_), abs=1e-6)
+            told = model.choices_["objective_of_labels"]
+            assert told == pytest.approx(fitness_of(model, X, model.labels_), abs=1e-6)
+        many = np.count_nonzero(model.evolved_labels_ != model.labels_)
+        assert model.choices_["rows_predicted_otherwise"] == many <= len(X) // 2
+        assert model.evolved_labels_.dtype == np.int32
+        np.testing.assert_array_equal(model.predict(X), model.labels_)
+        assert (many == 0) <= (model.objective_ == pytest.approx(model.choices_["objective_of_labels"], abs=1e-6))
+        differ += many > 0
+    if mutation == "paper" and "max_iter" in asked:
+        assert differ > 0  # or this test shows nothing
+
+
+def test_weighted_labels_that_evolved_have_the_objective_too(pair: tuple[Array, Array]) -> None:
+    X = pair[0][:80]
+    weight = np.random.default_rng(0).integers(1, 3, len(X))
+    model = EvolutionaryMMC(mutation="paper", n_init=1, random_state=1).fit(X, sample_weight=weight)
+    assert model.evolved_labels_ is not None
+    repeated = fitness_of(model, np.repeat(X, weight, axis=0), np.repeat(model.evolved_labels_, weight))
+    assert model.objective_ == pytest.approx(repeated, abs=1e-6)
+
+
+def test_the_objective_of_a_tree_is_that_of_the_labels_its_splits_give(pair: tuple[Array, Array]) -> None:
+    X = pair[0][:120]
+    model = EvolutionaryMMC(3, mutation="paper", n_init=1, max_iter=2, random_state=0).fit(X)
+    assert model.evolved_labels_ is None
+    assert "rows_predicted_otherwise" not in model.choices_
+    assert model.tree_ is not None
+    (first,) = [leaf for leaf in (-1 - model.tree_[0]) if leaf >= 0]
+    inside = model.labels_ != first
+    one = fitness_of(model, X, inside.astype(int))
+    s = np.sqrt(((X.max(axis=0) - X.min(axis=0)) ** 2).sum())
+    part = X[inside]
+    K = np.exp(-((part[:, None] - part) ** 2).sum(axis=2) / s**2)
+    y = np.where(model.labels_[inside] == model.labels_[inside][0], 1.0, -1.0)
+    other = 0.5 / len(y) * y @ np.linalg.solve(K + 0.5 * np.eye(len(y)), y)
+    assert model.objective_ == pytest.approx(one + inside.mean() * other, abs=1e-6)
 
 
 def test_the_score_of_a_row_is_its_kernel_expansion(pair: tuple[Array, Array]) -> None:
@@ -196,7 +246,7 @@ def test_a_full_kernel_of_many_rows_is_refused_with_what_to_do_instead(monkeypat
 
 
 def test_a_kernel_that_does_not_fit_into_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evolution, "free_memory", lambda: 1000)
+    monkeypatch.setattr(row_kernel, "free_memory", lambda: 1000)
     with pytest.raises(
         InputError, match=r"seen through 60 rows of array .* needs about .* MB, .* choose a smaller rank"
     ):
@@ -339,6 +389,11 @@ def test_a_saved_model_predicts_the_same(pair: tuple[Array, Array], tmp_path: Pa
     told = json.loads((tmp_path / "out" / "run.json").read_text())
     assert told["method"] == "fast-evommc"
     assert told["choices"]["rank"] == 20
+    evolved = run.model.evolved_labels_
+    assert (evolved is None) == (model.evolved_labels_ is None) == (k > 2)
+    if k == 2:
+        np.testing.assert_array_equal(model.evolved_labels_, evolved)
+        assert told["choices"]["rows_predicted_otherwise"] == np.count_nonzero(evolved != run.labels)
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
 
 

@@ -26,7 +26,8 @@ from dmmc.engine import Local
 from dmmc.model.geometry import Geometry
 from dmmc.model.losses import LOSSES, Hinge
 from dmmc.model.passes import Given
-from dmmc.solvers.sgd import Problem, Stochastic, epochs_to_fit
+from dmmc.solvers.sgd import Stochastic
+from dmmc.solvers.sgd_state import Problem, epochs_to_fit
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
 
