@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dmmc.errors import InputError
 
-__all__ = ["BUNDLED", "FILES", "folder", "load", "pair", "with_outliers"]
+__all__ = ["BUNDLED", "FILES", "customers", "folder", "load", "pair", "with_outliers"]
 
 BUNDLED = ("digits", "wine")
 """Data sets that come with scikit-learn."""
@@ -139,3 +139,28 @@ def with_outliers(seed: int, n: int, share: float) -> tuple[NDArray[Any], NDArra
     far = int(share * n / (1 - share))
     X = np.vstack([X, 100.0 * X.std() * rng.standard_normal((far, 10))])
     return X, np.concatenate([y, rng.integers(0, 2, far)])
+
+
+def customers(seed: int, n: int = 2000) -> tuple[NDArray[Any], NDArray[Any]]:
+    """A table of customers: age, and the logarithms of income, spending and visits, which are lognormal.
+
+    Parameters
+    ----------
+    seed : int
+        Of the random numbers.
+    n : int
+        Customers.
+
+    Returns
+    -------
+    X : ndarray of shape (n, 4)
+    y : ndarray of shape (n,)
+        Four segments: half of the customers, 28, 15 and 7 %.
+    """
+    rng = np.random.default_rng(seed)
+    y = rng.choice(4, n, p=[0.5, 0.28, 0.15, 0.07])
+    age = np.clip(rng.normal(np.array([44, 27, 56, 69])[y], 5), 18, 95)
+    income = rng.lognormal(np.array([10.3, 9.9, 11.2, 9.7])[y], 0.3)
+    spending = rng.lognormal(np.array([5.6, 6.6, 7.8, 4.2])[y], 0.45)
+    visits = rng.lognormal(np.array([1.5, 2.4, 1.8, 0.4])[y], 0.35)
+    return np.column_stack([age, np.log(income), np.log(spending), np.log(visits)]), y

@@ -75,6 +75,7 @@ class CuttingPlaneClusterer(FeaturedClusterer):
             wide=k > 2 or self._choose_n_init(dataset.n_rows) > 1,
             guarded=k > 2 and self.max_size is None and 0 < self.min_size < WISH,
             norm=self._choose_norm(),
+            from_start=k > 2 and self.balance == "auto" and self._start_name != "random" and not self._choose_inside(),
         )
 
     def _search(self, context: FitContext) -> None:

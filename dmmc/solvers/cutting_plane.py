@@ -18,7 +18,7 @@ from dmmc.master.planes import Planes
 from dmmc.model import passes
 from dmmc.model.losses import Loss
 from dmmc.model.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Labelling, Oracle, Request, Sweep
-from dmmc.solvers import count_bounds
+from dmmc.solvers import bias_box, count_bounds
 from dmmc.solvers.cutting_plane_state import Point, Problem, Run, State, describe_shapes
 from dmmc.solvers.driver import Restarts
 from dmmc.solvers.required_parts import check_convex, check_parts
@@ -72,9 +72,10 @@ class CuttingPlane(Restarts):
         K = self.problem.K
         origin = Point(np.zeros((K, d)), np.zeros(K), np.zeros(K), np.inf)
         planes = Planes.empty(K, d, by_row=self.problem.norm.by_row)
+        inside, reach = self.problem.inside, self.problem.first_reach
         return State(
             tuple(
-                Run(number, planes, labelling, at=origin, best=origin, leader=origin, inside=self.problem.inside)
+                Run(number, planes, labelling, origin, best=origin, leader=origin, inside=inside, reach=reach)
                 for number, labelling in enumerate(labellings)
             )
         )
@@ -189,6 +190,8 @@ class CuttingPlane(Restarts):
             opened=np.inf,
             waited=0,
             reseeded=run.reseeded + 1,
+            centre=np.zeros(0),
+            reach=p.first_reach,
         )
 
     def _restore_bounds(self, run: Run) -> Run | None:
@@ -222,9 +225,7 @@ class CuttingPlane(Restarts):
     def _solve_master(self, run: Run) -> Run:
         """The master's lowest point is where the next plane is cut; idle planes leave."""
         p = self.problem
-        rough = p.norm.accuracy * min(run.gap / p.C, 0.1)  # a coarse bound will do while the gap is wide
-        budgets = p.C if p.pairs is None else p.budgets
-        solved, W = p.norm.solve(run.planes, run.leader.W, budgets, p.box, max(0.01 * p.epsilon, rough))
+        solved, W = bias_box.solve_within(p, run)
         planes = run.planes.record_solution(solved.multipliers, p.C)
         at = self._pull_inward(run, Point(W, solved.bias, run.at.price, solved.value))
         return run._replace(planes=planes.drop_idle(IDLE_ROUNDS), at=at, bound=solved.lower_bound, repriced=False)
@@ -313,7 +314,11 @@ class CuttingPlane(Restarts):
     def _check_gap(self, run: Run) -> Run:
         """Labels are due when the gap is small; a run whose gap no longer narrows ends."""
         gained = run.opened - run.leader.value if np.isfinite(run.opened) else 0.0
-        if run.gap <= max(self.problem.tolerance, 0.5 * gained):
+        enough = max(self.problem.tolerance, 0.5 * gained)
+        while run.reach and run.gap <= enough:
+            run = bias_box.move(self.problem, run)
+            run = self._solve_master(run) if run.reach else run
+        if run.gap <= enough:
             return run._replace(at=self._choose_label_point(run)._replace(price=run.at.price), relabel=True)
         narrower = run.gap < 0.99 * run.narrowest
         waited = 0 if narrower else run.waited + 1

@@ -62,6 +62,8 @@ class Problem:
     """Whether the bounds are loose, a guard against collapse rather than a wish: then the search ends at them."""
     norm: Norm = FROBENIUS
     """What the hyperplanes cost."""
+    from_start: bool = False
+    """Whether biases are bounded around those that the start's labels want, where these are not nearly 0."""
 
     @property
     def K(self) -> int:
@@ -72,6 +74,11 @@ class Problem:
     def box(self) -> float:
         """Bound of each bias (E1); with k biases a common shift is free."""
         return self.balance if self.K == 1 else self.balance / 2
+
+    @property
+    def first_reach(self) -> float:
+        """The first box of biases whose centre may move; 0 where it may not."""
+        return self.box if self.from_start else 0.0
 
     @property
     def budgets(self) -> tuple[float, ...]:
@@ -141,6 +148,10 @@ class Run(NamedTuple):
     """J_y at the point of the last pass."""
     rounds: int = 0
     """How often labels were taken (CCCP)."""
+    centre: Array = np.zeros(0)
+    """(K,) around which biases are bounded; empty is around 0."""
+    reach: float = 0.0
+    """How far from it they may be before labels are first taken, if the centre may still move until then; else 0."""
 
     @property
     def gap(self) -> float:
@@ -182,6 +193,8 @@ def describe_shapes(problem: Problem) -> tuple[Spec, dict[str, int]]:
         "flips": Between(0),
         **dict.fromkeys(("waited", "reseeded", "rounds"), Whole()),
         "ended": OneOf("", "converged", "stalled", "count bound"),
+        "centre": Either(floats("K", low=-reach, high=reach), floats(0)) if problem.from_start else floats(0),
+        "reach": Between(0, reach if problem.from_start else 0),
     }
     K, d = problem.K, len(problem.geometry.mean)
     return {"runs": Each(run, numbered="number")}, {"k": problem.n_clusters, "K": K, "d": d, "Kd": K * d}

@@ -1,4 +1,4 @@
-"""How stochastic gradient sets out from the hyperplane fitted to a start, where w = 0 would cost no more (E27, E28).
+"""How stochastic gradient sets out from the hyperplane fitted to a start, where w = 0 would cost no more (E28, E29).
 
 Near w = 0 the objective says nothing of labels, but it may be the lowest there: where the loss is flat around 0 (the
 ramp, the robust compact loss) and C is small beside the norm that a margin takes, as it is in many dimensions.
@@ -35,7 +35,7 @@ class Stretched(NamedTuple):
         return Point(float(SCALES[number]) * self.point.w, float(self.biases[number]))
 
     def list_C(self, clear: float) -> Iterator[float]:
-        """For each scale the C at which it costs `clear` times C, if there is one (E28)."""
+        """For each scale the C at which it costs `clear` times C, if there is one (E29)."""
         for norm, room in zip(self.norms, clear - self.risks, strict=True):
             if room > 0:
                 yield float(norm / room)

@@ -44,7 +44,7 @@ class Problem:
 
     @property
     def nothing(self) -> float:
-        """The mean loss of w = 0, with the bias and the sizes within bounds at which it is lowest (E27)."""
+        """The mean loss of w = 0, with the bias and the sizes within bounds at which it is lowest (E28)."""
         table, share = self.loss.table, max(self.lowest, 1.0 - self.highest)
         biases = np.array([0.0, self.balance, *(knot for knot in table.knots if 0 < knot < self.balance)])
         return float(np.min((1.0 - share) * table.value(biases) + share * table.value(-biases)))

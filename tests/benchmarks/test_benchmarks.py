@@ -51,6 +51,10 @@ EXPECTED = {
             "best error by label",
         ],
     },
+    "below_start": {
+        "measured": {"sets", "variants"},
+        "lines": ["iris: accuracy, end / start", "digits: accuracy", "iris, C = 10: accuracy", "from the true labels"],
+    },
     "overhead": {
         "measured": {"overhead", "two_workers"},
         "lines": ["10 blocks", "100 blocks", "1000 blocks", "1 x digits", "8 x digits"],

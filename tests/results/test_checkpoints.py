@@ -61,6 +61,7 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
         "sample_weight": np.random.default_rng(0).random(ROWS),
     },
     "labels and bounds": lambda: {"source": digits(), "n_clusters": 4, "init": np.arange(ROWS) % 4, "min_size": 0.9},
+    "uneven clusters": lambda: {"source": data_sets.customers(0, ROWS)[0], "n_clusters": 4},
     "linked rows": lambda: {"source": digits(), "n_clusters": 3, "constraints": linked()},
     "seeded again": lambda: {"source": digits(), "n_clusters": 6, "init": "random", "n_init": 1, "min_size": 0},
 }

@@ -168,6 +168,8 @@ CHANGES: dict[str, Any] = {
     "runs[0].at.W has shape (1, 4)": lambda run: run._replace(at=run.at._replace(W=np.zeros((1, 4)))),
     "runs[0].best.price is not": lambda run: run._replace(best=run.best._replace(price=np.zeros(1, np.float32))),
     "runs[0].counts has shape (3,)": lambda run: run._replace(counts=np.zeros(3)),
+    "runs[0].centre has shape (1,)": lambda run: run._replace(centre=np.zeros(1)),
+    "runs[0].reach is out of range": lambda run: run._replace(reach=0.1),
     "runs[0].planes.gram has shape": lambda run: run._replace(planes=run.planes._replace(gram=np.zeros((1, 1)))),
     "runs[0].planes.groups holds": lambda run: run._replace(planes=grouped(run.planes, 1)),
     "runs[0].labelling.planes.W has shape": lambda run: run._replace(labelling=scored(3, 3)),
