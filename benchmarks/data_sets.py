@@ -1,6 +1,6 @@
 """The real data sets of the tests and benchmarks.
 
-Two come with scikit-learn; the others are files that ``$DMMC_DATA`` points to. Nothing is downloaded.
+Four come with scikit-learn; the others are files that ``$DMMC_DATA`` points to. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -14,13 +14,29 @@ from numpy.typing import NDArray
 
 from dmmc.errors import InputError
 
-__all__ = ["BUNDLED", "FILES", "customers", "folder", "load", "pair", "with_outliers"]
+__all__ = ["BUNDLED", "COUNTS", "FILES", "customers", "folder", "load", "pair", "with_outliers"]
 
-BUNDLED = ("digits", "wine")
+BUNDLED = ("digits", "wine", "iris", "breast_cancer")
 """Data sets that come with scikit-learn."""
 
-FILES = ("mnist", "letter", "satellite", "ionosphere", "newsgroups_rec", "cifar10_cnn")
+FILES = (
+    "mnist",
+    "letter",
+    "satellite",
+    "ionosphere",
+    "newsgroups_rec",
+    "cifar10_cnn",
+    "fashion_mnist",
+    "newsgroups",
+    "usps",
+    "coil20",
+    "webkb",
+    "cora",
+)
 """Data sets that are files ``NAME.npz`` in the data folder."""
+
+COUNTS = ("newsgroups_rec", "newsgroups", "webkb")
+"""Texts, whose rows are tf-idf; ``NAME:counts`` are the counts of words that these were made of."""
 
 _BESIDE_THE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -45,14 +61,14 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> tuple[Any, ND
     Parameters
     ----------
     name : str
-        One of `BUNDLED` or `FILES`.
+        One of `BUNDLED` or `FILES`, or one of `COUNTS` with ``:counts`` after it.
     data : path, optional
         The folder with the files; by default `folder()`.
 
     Returns
     -------
     X : ndarray or scipy.sparse.csr_matrix of shape (n, d)
-        Sparse for ``newsgroups_rec`` (tf-idf, float32).
+        Sparse for texts (tf-idf, or counts, float32).
     y : ndarray of shape (n,)
         True classes: numbers, or letters for ``letter``.
 
@@ -63,7 +79,8 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> tuple[Any, ND
     """
     if name in BUNDLED:
         return _bundled(name)
-    if name not in FILES:
+    name, _, part = name.partition(":")
+    if name not in FILES or part not in ("", "counts" if name in COUNTS else ""):
         raise InputError(f"There is no data set {name!r}: one of {', '.join(BUNDLED + FILES)} is wanted.")
     place = folder() if data is None else Path(data)
     if place is None:
@@ -80,14 +97,14 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> tuple[Any, ND
         from scipy.sparse import csr_matrix
 
         indices = arrays["indices"].astype(np.int32)
-        pieces = arrays["data"], indices, arrays["indptr"].astype(np.int32)
+        pieces = arrays[part or "data"].astype(np.float32), indices, arrays["indptr"].astype(np.int32)
         return csr_matrix(pieces, shape=tuple(arrays["shape"])), arrays["y"]
 
 
 def _bundled(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    from sklearn.datasets import load_digits, load_wine
+    import sklearn.datasets
 
-    X, y = {"digits": load_digits, "wine": load_wine}[name](return_X_y=True)
+    X, y = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
     return X, y
 
 

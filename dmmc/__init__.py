@@ -13,7 +13,14 @@ from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, Inpu
 if TYPE_CHECKING:
     from dmmc.app.api import fit, load
     from dmmc.app.propose_pairs import propose_pairs
-    from dmmc.estimators import CuttingPlaneMMC, EvolutionaryMMC, PairwiseMMC, StochasticMMC, SubspaceMMC
+    from dmmc.estimators import (
+        CuttingPlaneMMC,
+        EvolutionaryMMC,
+        LeastSquaresMMC,
+        PairwiseMMC,
+        StochasticMMC,
+        SubspaceMMC,
+    )
     from dmmc.results.metrics import score
 
 __version__ = "0.1.0.dev0"
@@ -25,6 +32,7 @@ __all__ = [
     "CuttingPlaneMMC",
     "EvolutionaryMMC",
     "InputError",
+    "LeastSquaresMMC",
     "OutOfTime",
     "PairwiseMMC",
     "StochasticMMC",
@@ -42,6 +50,7 @@ _LAZY = {
     "load": "dmmc.app.api",
     "propose_pairs": "dmmc.app.propose_pairs",
     "CuttingPlaneMMC": "dmmc.estimators",
+    "LeastSquaresMMC": "dmmc.estimators",
     "PairwiseMMC": "dmmc.estimators",
     "EvolutionaryMMC": "dmmc.estimators",
     "StochasticMMC": "dmmc.estimators",

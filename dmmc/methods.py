@@ -29,6 +29,11 @@ METHODS = {
     "cpmmc": Method(
         "CuttingPlaneMMC", "CuttingPlaneMMC: maximum margin clustering by cutting planes, 2 to 100 clusters"
     ),
+    "lsmmc": Method(
+        "LeastSquaresMMC",
+        "LeastSquaresMMC: least squares on the labels, 2 to 100 clusters; finds images, features and words by itself",
+        "least_squares",
+    ),
     "pairwise": Method(
         "PairwiseMMC", "PairwiseMMC: the same, with pairs of rows that must or cannot be together", "pairwise"
     ),

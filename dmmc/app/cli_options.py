@@ -44,6 +44,10 @@ def parse_setting(text: str) -> tuple[str, Any]:
     if not equals or not name:
         raise InputError(f"--set {text!r}: NAME=VALUE is wanted, such as --set C=30.")
     words = {"none": None, "true": True, "false": False}
+    from dmmc.app.parameter_tables import takes_word  # estimators take a while to import
+
+    if value.lower() == "none" and takes_word(name, "none"):
+        return name, "none"
     if value.lower() in words:
         return name, words[value.lower()]
     for kind in (int, float):

@@ -4,7 +4,7 @@ import textwrap
 
 from dmmc import estimators
 from dmmc.errors import InputError
-from dmmc.estimators.parameters import MOST_USED, Parameter, list_parameters, show_default
+from dmmc.estimators.parameters import MOST_USED, Parameter, Words, list_parameters, show_default
 from dmmc.methods import METHODS
 
 HEAD = """\
@@ -22,6 +22,12 @@ def find_parameters(method: str) -> list[Parameter]:
     record = METHODS[method]
     found = list_parameters(getattr(estimators, record.estimator))
     return [p._replace(default=record.defaults.get(p.name, p.default)) for p in found if p.name not in record.params]
+
+
+def takes_word(name: str, word: str) -> bool:
+    """Whether a parameter of any method may be this word."""
+    every = (p for method in METHODS for p in find_parameters(method) if p.name == name)
+    return any(isinstance(p.range, Words) and word in p.range.words for p in every)
 
 
 def list_most_used(method: str) -> list[tuple[str, str]]:

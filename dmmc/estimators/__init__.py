@@ -2,8 +2,9 @@
 
 from dmmc.estimators.cutting_plane import CuttingPlaneMMC
 from dmmc.estimators.evolution import EvolutionaryMMC
+from dmmc.estimators.least_squares import LeastSquaresMMC
 from dmmc.estimators.pairwise import PairwiseMMC
 from dmmc.estimators.stochastic import StochasticMMC
 from dmmc.estimators.subspace import SubspaceMMC
 
-__all__ = ["CuttingPlaneMMC", "EvolutionaryMMC", "PairwiseMMC", "StochasticMMC", "SubspaceMMC"]
+__all__ = ["CuttingPlaneMMC", "EvolutionaryMMC", "LeastSquaresMMC", "PairwiseMMC", "StochasticMMC", "SubspaceMMC"]

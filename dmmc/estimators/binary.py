@@ -4,14 +4,14 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from dmmc.engine import Engine
+from dmmc.estimators.balance import BalancedClusterer
 from dmmc.estimators.context import FitContext
-from dmmc.estimators.fitting import MarginClusterer
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Labelling, Tree
 from dmmc.solvers.tree import Found, Growth, Search
 
 
-class BinaryClusterer(MarginClusterer):
+class BinaryClusterer(BalancedClusterer):
     """An estimator whose method finds two clusters, and more of them through a tree.
 
     A subclass says what its solver's states are made of (`types`), and makes a search for two clusters
@@ -45,11 +45,15 @@ class BinaryClusterer(MarginClusterer):
     def _make_starts(self, context: FitContext, n_labels: int | None = 2, init: str | None = None) -> list[Labelling]:
         return super()._make_starts(context, n_labels, init)
 
+    def choose_n_init(self, n_rows: int) -> int:
+        """Number of starts; a tree splits along the labels of one."""
+        return 1 if self.n_clusters > 2 and self.start_name == "graph" else super().choose_n_init(n_rows)
+
     def _search(self, context: FitContext) -> None:
         if self.n_clusters > 2:
             self._grow(context)
             return
-        search = self._pose_split(context, *self._choose_bounds(context.engine.dataset.n_rows))
+        search = self._pose_split(context, *self.choose_bounds(context.engine.dataset.n_rows))
         state, history, why = context.drive(search.solver, search.begin, self.max_passes)
         found = search.found(state, why)
         self._finish(context, found, history, bool(found.planes.price.any()))
@@ -57,7 +61,7 @@ class BinaryClusterer(MarginClusterer):
     def _grow(self, context: FitContext) -> None:
         """Split until there are as many leaves as clusters are wanted."""
         engine = context.engine
-        lowest, highest = self._choose_bounds(engine.dataset.n_rows)
+        lowest, highest = self.choose_bounds(engine.dataset.n_rows)
 
         def pose_split(engine: Engine, part: Geometry, seed: int, least: float, most: float) -> Search:
             return self._pose_split(replace(context, engine=engine, geometry=part, seed=seed), least, most)
@@ -72,7 +76,7 @@ class BinaryClusterer(MarginClusterer):
             lowest,
             highest,
             int(self.max_iter),
-            self._start_name in ("labels", "graph"),
+            self.start_name in ("labels", "graph"),
         )
         try:
             state, history, why = context.drive(growth, growth.init, self.max_passes)
@@ -94,8 +98,8 @@ class BinaryClusterer(MarginClusterer):
             found.gap,
             found.ended,
             **{**self._list_choices(), **found.choices},
-            init=self._start_name,
-            n_init=self._choose_n_init(context.engine.dataset.n_rows),
+            init=self.start_name,
+            n_init=self.choose_n_init(context.engine.dataset.n_rows),
             prices_folded_into_biases=priced,
         )
         self._set_hyperplanes(found.planes, context)

@@ -12,6 +12,7 @@ from dmmc.array_types import Array
 from dmmc.engine import Engine
 from dmmc.estimators import phase_shapes
 from dmmc.features.maps import Map
+from dmmc.features.transforms import Transform
 from dmmc.model.geometry import Geometry
 from dmmc.pairs.io import Links
 from dmmc.solvers.driver import Callback, Keeper, drive
@@ -49,8 +50,12 @@ class FitContext:
     """Pairs of rows that must or cannot be together."""
     standardised: bool = False
     """Whether columns of the raw rows were put on one scale."""
+    transform: Transform | None = None
+    """What is done to a row before anything else; `engine` runs over transformed rows."""
     row_map: Map | None = None
-    """Makes the features of a row; None for raw rows."""
+    """Makes the features of a (transformed) row; None for rows as they are."""
+    n_given: int = 0
+    """Starts that were made before the search: so many labellings are packed into the given labels."""
     merge_tree: Array | None = None
     """How a graph start merged its groups."""
     notes: Mapping[str, Any] = field(default_factory=dict)

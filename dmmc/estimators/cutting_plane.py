@@ -8,9 +8,17 @@ import numpy as np
 
 from dmmc.array_types import Array
 from dmmc.errors import ClusteringWarning, warn
+from dmmc.estimators.balance import BalancedClusterer
 from dmmc.estimators.context import FitContext
 from dmmc.estimators.fitting import FeaturedClusterer
-from dmmc.estimators.parameters import LOSS, POSITIVE_OR_AUTO, Words, document, parameter
+from dmmc.estimators.parameters import (
+    LOSS,
+    POSITIVE_OR_AUTO,
+    TransformParameters,
+    Words,
+    document,
+    parameter,
+)
 from dmmc.master.norms import FROBENIUS, Norm
 from dmmc.model.geometry import Geometry
 from dmmc.model.losses import LOSSES, Loss, resolve_loss
@@ -47,7 +55,7 @@ def search_start(
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class CuttingPlaneClusterer(FeaturedClusterer):
+class CuttingPlaneClusterer(FeaturedClusterer, BalancedClusterer):
     """What estimators that search by cutting planes share."""
 
     C: float | str = parameter(
@@ -60,7 +68,7 @@ class CuttingPlaneClusterer(FeaturedClusterer):
     def _pose_problem(self, context: FitContext) -> Problem:
         """What the solver is to minimise, and within which bounds."""
         k, dataset, geometry = int(self.n_clusters), context.engine.dataset, context.geometry
-        lowest, highest = self._choose_bounds(dataset.n_rows)
+        lowest, highest = self.choose_bounds(dataset.n_rows)
         return Problem(
             n_clusters=k,
             C=self._choose_C(),
@@ -72,10 +80,10 @@ class CuttingPlaneClusterer(FeaturedClusterer):
             geometry=geometry,
             sample=lambda: geometry.apply(dataset.take(starts.sample_rows(dataset, k, context.seed))),
             loss=self._choose_loss(),
-            wide=k > 2 or self._choose_n_init(dataset.n_rows) > 1,
+            wide=k > 2 or self.choose_n_init(dataset.n_rows) > 1,
             guarded=k > 2 and self.max_size is None and 0 < self.min_size < WISH,
             norm=self._choose_norm(),
-            from_start=k > 2 and self.balance == "auto" and self._start_name != "random" and not self._choose_inside(),
+            from_start=k > 2 and self.balance == "auto" and self.start_name != "random" and not self._choose_inside(),
         )
 
     def _search(self, context: FitContext) -> None:
@@ -88,6 +96,10 @@ class CuttingPlaneClusterer(FeaturedClusterer):
 
         state, history, why = context.drive(solver, begin, self.max_passes)
         run = solver.best(state)
+        if self.select == "medoid" and len(state.runs) > 2:
+            finished = [solver.best(State((one,))) for one in state.runs]
+            alive = [one for one in finished if np.isfinite(one.best.value)] or finished
+            run = self._select_run(context, alive, lambda one: geometry.raw(one.best.W, one.best.b, one.best.price))
         best, ended = run.best, run.ended if why == "done" else why
         priced = bool(best.price.any())
         self._set_result(
@@ -98,8 +110,8 @@ class CuttingPlaneClusterer(FeaturedClusterer):
             ended,
             C=problem.C,
             order="inside" if problem.inside else "outside",
-            init=self._start_name,
-            n_init=self._choose_n_init(engine.dataset.n_rows),
+            init=self.start_name,
+            n_init=self.choose_n_init(engine.dataset.n_rows),
             prices_folded_into_biases=priced,
             reseeded=run.reseeded,
             **self._list_choices(problem),
@@ -147,9 +159,28 @@ class CuttingPlaneClusterer(FeaturedClusterer):
         return choose_C(self.C, self.n_clusters, self.features)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class MarginLossClusterer(CuttingPlaneClusterer):
+    """What `CuttingPlaneMMC` and `SubspaceMMC` share: any convex loss of a margin, and where labels change."""
+
+    loss: Any = parameter("hinge", LOSS, "what a row pays, as a function of its margin")
+    order: str = parameter(
+        "auto",
+        Words(("auto", "inside", "outside")),
+        "where labels change: inside the cutting plane, or outside of it, with a convex problem for each labelling. "
+        '"auto" is inside for two clusters, outside for more',
+    )
+
+    def _choose_loss(self) -> Loss:
+        return resolve_loss(self.loss)
+
+    def _choose_inside(self) -> bool:
+        return self.order == "inside" or (self.order == "auto" and self.n_clusters == 2)
+
+
 @document
 @dataclass(eq=False, repr=False, kw_only=True)
-class CuttingPlaneMMC(CuttingPlaneClusterer):
+class CuttingPlaneMMC(TransformParameters, MarginLossClusterer):
     """Clusters that a support vector machine would separate with the widest margin, found without labels.
 
     Minimises `½|w|² + C mean(loss)` over hyperplanes and labels, on rows that are centred and scaled to a root mean
@@ -170,21 +201,7 @@ class CuttingPlaneMMC(CuttingPlaneClusterer):
     n_features_in_, feature_names_in_
     """
 
-    loss: Any = parameter("hinge", LOSS, "what a row pays, as a function of its margin")
-    order: str = parameter(
-        "auto",
-        Words(("auto", "inside", "outside")),
-        "where labels change: inside the cutting plane, or outside of it, with a convex problem for each labelling. "
-        '"auto" is inside for two clusters, outside for more',
-    )
-
     @property
     def method(self) -> str:
         """What `dmmc.fit` calls it."""
         return "cpmmc"
-
-    def _choose_loss(self) -> Loss:
-        return resolve_loss(self.loss)
-
-    def _choose_inside(self) -> bool:
-        return self.order == "inside" or (self.order == "auto" and self.n_clusters == 2)

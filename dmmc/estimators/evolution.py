@@ -13,14 +13,15 @@ from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
 from dmmc.engine import Engine
 from dmmc.errors import ClusteringWarning, InputError, warn
+from dmmc.estimators.balance import BALANCE
 from dmmc.estimators.binary import BinaryClusterer
 from dmmc.estimators.context import FitContext
 from dmmc.estimators.feature_space import enter_rows
-from dmmc.estimators.fitting import BALANCE
 from dmmc.estimators.parameters import (
     AT_LEAST_1,
     POSITIVE,
     Number,
+    TransformParameters,
     Words,
     at_least,
     document,
@@ -28,21 +29,20 @@ from dmmc.estimators.parameters import (
 )
 from dmmc.estimators.row_kernel import RowKernel
 from dmmc.features import maps
-from dmmc.features.mapped_rows import mapped
+from dmmc.features.mapped_rows import KEPT, fit_in_cache, mapped
 from dmmc.features.maps import Map
 from dmmc.features.nystroem import KERNELS
 from dmmc.machine import MIB
 from dmmc.model.passes import Hyperplanes
 from dmmc.solvers import sign_sums, starts
 from dmmc.solvers.evolution import Evolution, Problem
+from dmmc.solvers.medoid import find_medoid
 from dmmc.solvers.published_evolution import Published
 from dmmc.solvers.sign_sums import Signs
 from dmmc.solvers.state_shapes import Numbers, Spec
 from dmmc.solvers.tree import Found, Search
 from dmmc.solvers.whitening import Whitened
 
-KEPT = 256 * MIB
-"""Blocks keep their features for the next pass if all of them together are no larger."""
 HELD = 1024 * MIB
 """Most bytes of Φ that the driver holds for the published mutation."""
 LOOSE = 0.4
@@ -51,7 +51,7 @@ LOOSE = 0.4
 
 @document
 @dataclass(eq=False, repr=False, kw_only=True)
-class EvolutionaryMMC(RowKernel, BinaryClusterer):
+class EvolutionaryMMC(TransformParameters, RowKernel, BinaryClusterer):
     """Clusters that a kernel machine fits best, found by evolution: EvoMMC, and FastEvoMMC with a `rank`.
 
     Minimises over balanced labels y = ±1 what regularised least squares in the kernel's space leaves of them,
@@ -77,7 +77,7 @@ class EvolutionaryMMC(RowKernel, BinaryClusterer):
 
     types = (*Evolution.types, *Published.types)
     features = "nystroem"
-    n_neighbors = 10
+    n_neighbors = 7
     evolved_labels_ = None
 
     kernel: str = parameter(
@@ -151,12 +151,12 @@ class EvolutionaryMMC(RowKernel, BinaryClusterer):
         """An engine over the kernel's features."""
         if self.rank is None:  # the map is as large as its features: they are made once, rather than by each pass
             return enter_rows(engine, np.concatenate(list(engine.rows(maps.map_rows, row_map))), name)
-        return mapped(engine, row_map, name, keep=_fit_in_memory(engine.dataset.n_rows, row_map.n_values))
+        return mapped(engine, row_map, name, keep=fit_in_cache(engine.dataset, row_map))
 
     def _pose_split(self, context: FitContext, lowest: float, highest: float) -> Search:
         engine, total, seed = context.engine, context.geometry.total, context.seed
         dataset = engine.dataset
-        keep = _fit_in_memory(dataset.n_rows, dataset.n_features)
+        keep = 4 * dataset.n_rows * dataset.n_features <= KEPT
         psi = Whitened(engine.run, engine.rows, total, float(self.regularization), keep)
         weight = np.ones(dataset.n_rows) if dataset.weight is None else dataset.weight
         by_size, by_balance = min(1.0 - 2.0 * lowest, 2.0 * highest - 1.0), self._choose_balance(dataset)
@@ -192,7 +192,7 @@ class EvolutionaryMMC(RowKernel, BinaryClusterer):
         solver = Evolution(problem, psi)
 
         def begin() -> Any:
-            n_init, init = self._choose_n_init(dataset.n_rows), self._start_name
+            n_init, init = self.choose_n_init(dataset.n_rows), self.start_name
             many = n_init * problem.population if init in ("random", "k-means") else 1
             each = starts.make_labellings(init, dataset, engine.run, context.geometry, 2, many, seed, context.limit)
             runs = [each[first::n_init] for first in range(min(n_init, len(each)))]
@@ -200,6 +200,11 @@ class EvolutionaryMMC(RowKernel, BinaryClusterer):
 
         def climbed(state: Any, why: str) -> Found:
             best = solver.best(state)
+            if self.select == "medoid" and len(state.runs) > 2:
+                several = [solver.best(type(state)((run,))) for run in state.runs]
+                signs = tuple(one.signs for one in several)
+                each = zip(*psi.each(sign_sums.signs_of, signs), strict=True)
+                best = several[find_medoid([np.concatenate(parts) for parts in each])]
 
             def evolved() -> Array:
                 return np.concatenate([block[0] for block in psi.each(sign_sums.signs_of, (best.signs,))])
@@ -216,7 +221,7 @@ class EvolutionaryMMC(RowKernel, BinaryClusterer):
             told: Found = found(p, lambda: y, "converged" if why == "done" else why)
             return told
 
-        return Search(solver, lambda: solver.init(self._choose_n_init(problem.n_rows)), evolved)
+        return Search(solver, lambda: solver.init(self.choose_n_init(problem.n_rows)), evolved)
 
     def _finish(self, context: FitContext, found: Found, history: list[dict[str, Any]], priced: bool) -> None:
         super()._finish(context, found, history, priced)
@@ -269,9 +274,10 @@ class EvolutionaryMMC(RowKernel, BinaryClusterer):
             return float(self.balance)
         return BALANCE if self.n_clusters == 2 else LOOSE
 
-    def _choose_n_init(self, n_rows: int) -> int:
-        tree = self._start_name == "random" and self.n_init == "auto" and self.n_clusters > 2
-        return 3 if tree else super()._choose_n_init(n_rows)
+    def choose_n_init(self, n_rows: int) -> int:
+        """Number of starts; fewer for each split of a tree."""
+        tree = self.start_name == "random" and self.n_init == "auto" and self.n_clusters > 2
+        return 3 if tree else super().choose_n_init(n_rows)
 
     def _choose_count(self, asked: int | str) -> int:
         """Size of the population, or number of offspring."""
@@ -295,13 +301,8 @@ class EvolutionaryMMC(RowKernel, BinaryClusterer):
             return
         if self.offspring != "auto":
             at_least(1, "auto").check("offspring", self.offspring)
-        if self._start_name != "random":
+        if self.start_name != "random":
             raise InputError(
-                f"init is {self._start_name!r}, but mutation='paper' starts from random labels; choose init='random', "
+                f"init is {self.start_name!r}, but mutation='paper' starts from random labels; choose init='random', "
                 "or mutation='sweeps'."
             )
-
-
-def _fit_in_memory(n_rows: int, n_values: int) -> bool:
-    """Whether the features of all rows are small enough to be kept between passes."""
-    return n_rows * n_values * 4 <= KEPT

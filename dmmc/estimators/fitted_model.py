@@ -51,6 +51,10 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Refuse a parameter in one sentence."""
         raise NotImplementedError
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; none of them is an estimator with parameters of its own."""
+        return {name: self.__dict__[name] for name in self._get_param_names()}
+
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that sparse rows are welcome."""
         tags = super().__sklearn_tags__()

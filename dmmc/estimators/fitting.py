@@ -1,7 +1,7 @@
 """What all searches share: `fit`, choices that depend on the data, labels of the training rows, warnings."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -22,7 +22,7 @@ from dmmc.estimators.context import FitContext, use_one_blas_thread
 from dmmc.estimators.fitted_model import FittedClusterer
 from dmmc.estimators.parameters import SearchParameters, Words, list_parameters
 from dmmc.features import nystroem
-from dmmc.features.maps import Map
+from dmmc.features.maps import Map, compose
 from dmmc.features.nystroem import Nystroem
 from dmmc.model import passes
 from dmmc.model.geometry import measure
@@ -30,10 +30,8 @@ from dmmc.model.passes import Hyperplanes, Tree
 from dmmc.pairs.io import Links
 from dmmc.solvers import starts
 from dmmc.solvers.driver import Callback, Keeper
+from dmmc.solvers.medoid import find_medoid
 from dmmc.time_limit import TimeLimit
-
-BALANCE = 0.03
-"""`balance="auto"`."""
 
 
 @dataclass(eq=False, repr=False)
@@ -107,9 +105,15 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         if self.n_clusters == 1:
             self._put_all_in_one_cluster(engine, seed)
             return self
-        with use_one_blas_thread():
-            if listener is not None:
-                listener({"phase": "measure"})
+        if listener is not None:
+            listener({"phase": "measure"})
+        with (
+            use_one_blas_thread(),
+            feature_space.transform_rows(engine, self.transform_name, self.wants_graph, seed, self.n_clusters) as (
+                engine,
+                transform,
+            ),
+        ):
             geometry, limited = measure(engine.dataset, engine.rows, self.scale)
             if limited is not engine.dataset:
                 engine.use(limited)
@@ -124,11 +128,15 @@ class MarginClusterer(SearchParameters, FittedClusterer):
                 tuple(callback for callback in callbacks if callback is not None),
                 links,
                 geometry.standardised,
+                transform,
             )
-            with feature_space.make_features(self, context) as inner:
-                self.map_, self.merge_tree_ = inner.row_map, inner.merge_tree
-                self._search(inner)
+            self._fit_features(context)
         return self
+
+    def _fit_features(self, context: FitContext) -> None:
+        """Make the features that are asked for, and search there."""
+        with feature_space.make_features(self, context) as inner:
+            self._search(inner)
 
     def _set_columns(self, dataset: Rows) -> None:
         """Set `n_features_in_` and, where columns have names, `feature_names_in_`."""
@@ -172,6 +180,7 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         self.choices_ = {
             "method": self.method,
             **choices,
+            "transform": "none" if context.transform is None else context.transform.kind,
             "features": self.features,
             **context.notes,
             "standardised": context.standardised,
@@ -186,6 +195,7 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         Gives the label that each cluster had before: its hyperplane, or leaf.
         """
         context.tell_phase("label")
+        self.map_, self.merge_tree_ = compose(context.transform, context.row_map), context.merge_tree
         engine = context.engine
         found = list(engine.rows(_label_block, planes))
         labels = np.concatenate([block for block, _ in found])
@@ -228,34 +238,33 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         return ", ".join(map(repr, start.words))
 
     @property
-    def _start_name(self) -> str:
+    def start_name(self) -> str:
         """Name of the start; given labels are "labels"."""
         return self.init if isinstance(self.init, str) else "labels"
 
-    def _choose_balance(self, dataset: Rows) -> float:
-        """0.03; more where a graph start has found two clusters of uneven size, lest the search makes them even."""
-        if not isinstance(self.balance, str):
-            assert self.balance is not None
-            return float(self.balance)
-        given = dataset.given
-        if self.n_clusters != 2 or given is None or self._start_name != "graph":
-            return BALANCE
-        share = float(np.average(given, weights=dataset.weight))
-        return min(BALANCE + abs(2.0 * share - 1.0), 0.9)
+    @property
+    def wants_graph(self) -> bool:
+        """Whether the start is made along a graph of nearest neighbours."""
+        return self.start_name == "graph"
 
-    def _choose_bounds(self, n: int) -> tuple[float, float]:
+    @property
+    def transform_name(self) -> str:
+        """Name of the transform of rows."""
+        return "none"
+
+    def choose_bounds(self, n: int) -> tuple[float, float]:
         """Least and largest share of a cluster, in whole rows of n: at least one where there is a bound."""
         each = n / self.n_clusters
         lowest = max(1, math.floor(self.min_size * each + 1e-9)) / n if self.min_size > 0 else 0.0
         return lowest, 1.0 if self.max_size is None else min(1.0, math.ceil(self.max_size * each - 1e-9) / n)
 
-    def _choose_n_init(self, n_rows: int) -> int:
+    def choose_n_init(self, n_rows: int) -> int:
         """Number of starts."""
-        if self._start_name in ("labels", "graph", "pca"):
+        if self.start_name in ("labels", "pca"):
             return 1  # there is only one such start
         if not isinstance(self.n_init, str):
             return int(self.n_init)
-        return 10 if self._start_name == "random" else 1
+        return 10 if self.start_name == "random" else 1
 
     def _make_starts(
         self, context: FitContext, n_labels: int | None = None, init: str | None = None
@@ -265,11 +274,20 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         n_labels : how many different ones; n_clusters by default
         init : another start than was asked for
         """
-        init = init or ("labels" if self._start_name == "graph" else self._start_name)
-        engine, count = context.engine, self._choose_n_init(context.engine.dataset.n_rows)
+        engine, count = context.engine, self.choose_n_init(context.engine.dataset.n_rows)
         k = n_labels or int(self.n_clusters)
+        if init is None and context.n_given:
+            init, count = "labels", context.n_given
+        init = init or self.start_name
         geometry, seed, limit = context.geometry, context.seed, context.limit
         return starts.make_labellings(init, engine.dataset, engine.run, geometry, k, count, seed, limit)
+
+    def _select_run(self, context: FitContext, runs: Sequence[Any], planes: Callable[[Any], Hyperplanes]) -> Any:
+        """Of several finished runs, the one whose labels agree most with the others'; rows of weight 0 do not count."""
+        engine = context.engine
+        counted = slice(None) if engine.dataset.weight is None else engine.dataset.weight > 0
+        labels = [np.concatenate([of for of, _ in engine.rows(_label_block, planes(run))])[counted] for run in runs]
+        return runs[find_medoid(labels)]
 
     def _warn_of_early_end(self, ended: str) -> None:
         """Warn where a search was stopped before its end."""
@@ -291,7 +309,7 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         n = len(self.labels_)
         sizes = np.bincount(self.labels_, context.engine.dataset.weight, minlength=self.n_clusters)
         if priced or fallen is not None:
-            least, most = self._choose_bounds(n)
+            least, most = self.choose_bounds(n)
             bounds = (least * n, most * n)
             size_notes.warn_of_bounds(sizes * n / sizes.sum(), bounds, (self.min_size, self.max_size), fallen)
         size_notes.warn_of_empty_clusters(self._count_rows())

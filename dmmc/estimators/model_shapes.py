@@ -13,6 +13,7 @@ from dmmc.array_types import Array
 from dmmc.errors import InputError
 from dmmc.estimators.parameters import ABOVE_0
 from dmmc.features.nystroem import KERNELS, MOST
+from dmmc.features.transforms import TRANSFORMS
 from dmmc.model.passes import Tree
 from dmmc.solvers.state_shapes import (
     LARGEST,
@@ -65,6 +66,15 @@ MAPS = {
             "map_values": Numbers(np.float32, "n", "m"),
         },
     ),
+    "averaged places": MapShapes(
+        {"unit": Flag(), "unit_rows": Flag(), "n_neighbors": Whole(1), "own": Between(ABOVE_0, 1.0)},
+        {
+            "map_w": Numbers(np.float64, "m", "d", least=1),
+            "map_b": Numbers(np.float64, "m"),
+            "map_points": Numbers(np.float32, "n", "m", least=1),
+            "map_scale": Numbers(np.float64, "n", low=ABOVE_0),
+        },
+    ),
     "nystroem": MapShapes(
         {"kernel": OneOf(*KERNELS), "gamma": _FLOAT, "degree": Whole(1, MOST), "coef0": _FLOAT},
         {
@@ -76,6 +86,13 @@ MAPS = {
     ),
 }
 """By the kind that their description names."""
+
+
+def _list_transform(kind: Any) -> MapShapes:
+    """What files hold of a transform of rows."""
+    length: Any = "d" if kind == "bm25" else 0
+    description = {"kind": OneOf(*TRANSFORMS[1:]), "scale": Between(ABOVE_0, LARGEST)}
+    return MapShapes(description, {"transform_weight": Numbers(np.float64, length)})
 
 
 def read_params(content: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -100,14 +117,21 @@ def _refuse(misfit: str, name: str) -> None:
 def _find_misfit(
     content: Mapping[str, Any], arrays: Mapping[str, Array], n_clusters: int, more: Mapping[str, Spec]
 ) -> str:
-    features, split = content.get("features"), "tree" in arrays
+    features, split, plain = content.get("features"), "tree" in arrays, False
     inner = MapShapes({}, {})
     if features is not None:
         kind = features.get("kind") if isinstance(features, dict) else None
-        if not isinstance(kind, str) or kind not in MAPS:
+        if not isinstance(kind, str) or kind not in (*MAPS, *TRANSFORMS[1:]):
             return "its features are of no known kind"
-        inner = MAPS[kind]
-    m = "d" if features is None else "m"
+        inner = MAPS[kind] if kind in MAPS else _list_transform(kind)
+        plain = kind not in MAPS
+        if not plain and "transform" in features:
+            before = features["transform"]
+            first = _list_transform(before.get("kind") if isinstance(before, dict) else None)
+            inner = MapShapes(
+                {**inner.description, "transform": Only(first.description)}, {**inner.arrays, **first.arrays}
+            )
+    m = "d" if features is None or plain else "m"
     needed = {
         "coef": Numbers(np.float64, "K", m, least=1),
         "intercept": Numbers(np.float64, "K"),

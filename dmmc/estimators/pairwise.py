@@ -9,10 +9,18 @@ from numpy.typing import ArrayLike
 from dmmc.data.dataset import Rows
 from dmmc.engine import Engine
 from dmmc.errors import InputError
+from dmmc.estimators.balance import BALANCE
 from dmmc.estimators.context import FitContext
 from dmmc.estimators.cutting_plane import CuttingPlaneClusterer, search_start
-from dmmc.estimators.fitting import BALANCE
-from dmmc.estimators.parameters import POSITIVE, POSITIVE_OR_AUTO, Number, Words, document, parameter
+from dmmc.estimators.parameters import (
+    POSITIVE,
+    POSITIVE_OR_AUTO,
+    Number,
+    TransformParameters,
+    Words,
+    document,
+    parameter,
+)
 from dmmc.model.passes import Labelling
 from dmmc.pairs.closure import check_links, close_links
 from dmmc.pairs.io import Links, read
@@ -30,7 +38,7 @@ CLEARLY = 0.8
 
 @document
 @dataclass(eq=False, repr=False, kw_only=True)
-class PairwiseMMC(CuttingPlaneClusterer):
+class PairwiseMMC(TransformParameters, CuttingPlaneClusterer):
     """Maximum margin clustering of rows of which some must, and some cannot, be together.
 
     Minimises `½|w|² + C mean(loss)` as `CuttingPlaneMMC` does, and to that adds the mean over must-links of how far the
@@ -130,7 +138,7 @@ class PairwiseMMC(CuttingPlaneClusterer):
         """Where links can shape the distances of k-means, that start is tried too, and taken if it breaks far fewer."""
         usual = super()._choose_starts(context, problem)
         pairs, k, engine = problem.pairs, int(self.n_clusters), context.engine
-        if pairs is None or self._start_name != "k-means":
+        if pairs is None or self.start_name != "k-means":
             return usual
         fewest = min(map(pairs.broken, usual))
         linked = starts.start_from_links(

@@ -123,8 +123,9 @@ def list_parameters(estimator: Any) -> list[Parameter]:
 
 def check_parameters(estimator: Any) -> None:
     """Refuse the first parameter that is out of its range, in one sentence."""
+    values = estimator.get_params()
     for name, _, range_, _ in list_parameters(estimator):
-        range_.check(name, getattr(estimator, name))
+        range_.check(name, values[name])
 
 
 def show_default(value: Any) -> str:
@@ -146,6 +147,27 @@ def document(cls: Class) -> Class:
     return cls
 
 
+class HiddenParameter:
+    """A parameter that is no attribute: scikit-learn takes whatever has a `transform` for a transformer."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        raise AttributeError(f"{self._name} is a parameter; get_params() has it.")
+
+    def __set__(self, instance: object, value: Any) -> None:
+        instance.__dict__[self._name] = value
+
+
+def hide_transform(cls: Class) -> Class:
+    """Let the parameter `transform` of a dataclass be in its constructor and in `get_params`, but no attribute."""
+    hidden = HiddenParameter()
+    hidden.__set_name__(cls, "transform")
+    cls.transform = hidden  # type: ignore[attr-defined]
+    return cls
+
+
 @dataclass(eq=False, repr=False)
 class SearchParameters:
     """Parameters of every estimator."""
@@ -156,13 +178,6 @@ class SearchParameters:
         "how many clusters",
     )
     _: KW_ONLY
-    balance: float | str | None = parameter(
-        "auto",
-        Number('a number of at least 0 and below 1 (at 1, w = 0 costs nothing), or "auto",', 0.0, 1.0, words=("auto",)),
-        "most that the mean decision value may be away from 0 (more than two clusters: that two biases may differ). "
-        '"auto" is 0.03; for two clusters from a graph start it is more, by the difference of their shares; for more '
-        "than two it is counted from the biases that the start's labels want, if these pull hard",
-    )
     min_size: float = parameter(
         0.1,
         Number("a fraction of n / n_clusters from 0 to 1", 0.0, np.nextafter(1.0, 2.0)),
@@ -184,8 +199,14 @@ class SearchParameters:
     n_init: int | str = parameter(
         "auto",
         at_least(1, "auto"),
-        "number of starts; they share each read of the data, and the lowest objective wins. "
+        "number of starts; they share each read of the data, and `select` says which wins. "
         '"auto" is 1, and 10 for random starts',
+    )
+    select: str = parameter(
+        "objective",
+        Words(("objective", "medoid")),
+        "which of several starts wins: the one with the lowest objective, or the one whose labels agree most with "
+        "those of the others (adjusted Rand index)",
     )
     scale: str = parameter(
         "auto",
@@ -216,6 +237,39 @@ class SearchParameters:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
+class BalanceParameters:
+    """The parameter of estimators that bound the biases of hyperplanes."""
+
+    balance: float | str | None = parameter(
+        "auto",
+        Number('a number of at least 0 and below 1 (at 1, w = 0 costs nothing), or "auto",', 0.0, 1.0, words=("auto",)),
+        "most that the mean decision value may be away from 0 (more than two clusters: that two biases may differ). "
+        '"auto" is 0.03; for two clusters from a graph start it is more, by the difference of their shares; for more '
+        "than two it is counted from the biases that the start's labels want, if these pull hard",
+    )
+
+
+@hide_transform
+@dataclass(eq=False, repr=False, kw_only=True)
+class TransformParameters:
+    """The parameter of estimators that transform rows first."""
+
+    transform: str = parameter(
+        "none",
+        Words(("none", "unit", "sqrt-unit", "bm25", "log-normalise", "auto")),
+        'what is done to a row before anything else, as part of the model: "unit": scaled to norm 1; "sqrt-unit": '
+        'square roots, then unit (pixels, histograms); "bm25": weights of words from their counts; "log-normalise": '
+        'counts of cells, scaled to the median total, then log(1 + x). "auto" tells counts by themselves; for dense '
+        "rows of at least 0 with a graph start, the graphs of a sample decide between sqrt-unit and none",
+    )
+
+    @property
+    def transform_name(self) -> str:
+        """Name of the transform of rows."""
+        return str(self.__dict__["transform"])
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelParameters:
     """Parameters of a polynomial kernel and the kernel's name."""
 
@@ -237,13 +291,14 @@ class FeatureParameters(KernelParameters):
     features: str = parameter(
         "raw",
         Words(FEATURES),
-        'what the hyperplanes are in: "raw" columns; "nystroem": a kernel by its values at a few landmarks; "lsa": 100 '
-        'latent semantic axes, rows of norm 1 (for text); "spectral", "smooth" or "umap" (needs umap-learn): features '
-        "of the graph of nearest neighbours, which follow curved clusters. New rows get the features of the fitted "
-        "rows nearest to them",
+        'what the hyperplanes are in: "raw" columns; "axes": 64 principal axes (128 for more than 1,024 columns); '
+        '"nystroem": a kernel by its values at a few landmarks; "lsa": 200 latent semantic axes, rows of norm 1 (for '
+        'text; k-means starts on the first ones); "spectral", "smooth" or "umap" (needs umap-learn): features of the '
+        "graph of nearest neighbours, which follow curved clusters. New rows get the features of the fitted rows "
+        "nearest to them",
     )
     n_neighbors: int = parameter(
-        10, Number("a whole number from 2 to 200", 2, 201, whole=True), "neighbours of a row in that graph"
+        7, Number("a whole number from 2 to 200", 2, 201, whole=True), "neighbours of a row in that graph"
     )
     n_components: int = parameter(200, AT_LEAST_1, 'how many landmarks, with features="nystroem"')
     gamma: float | str = parameter(

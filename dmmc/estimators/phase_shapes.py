@@ -25,10 +25,17 @@ PHASES = {
             "recall": Numbers(np.float64, 1, low=0, high=1),
         }
     ),
-    "spectral": Only({"values": Numbers(np.float32, "n", "m")}),
+    "spectral": Only({"vectors": Numbers(np.float32, "n", "m")}),
     "features": Only({"values": Numbers(np.float32, "n", "m")}),
     "join": Only(
-        {"labels": Numbers(np.int64, "n", low=0, below="k"), "tree": Numbers(np.float64, "joins", 3, finite=False)}
+        {
+            "labels": Numbers(np.int16, "n", "starts", low=0, below="k"),
+            "trees": Numbers(np.float64, "starts", "joins", 3, finite=False),
+        }
+    ),
+    "topics": Only({"labels": Numbers(np.int16, "n", "starts", low=0, below="k")}),
+    "probe": Only(
+        {"labels": Numbers(np.int64, "n", "starts", low=0, below="k"), "ratio": Numbers(np.float64, 1, low=0)}
     ),
     "landmarks": Only({**_LANDMARKS, "gamma": Numbers(np.float64, 1, low=ABOVE_0)}),
     "landmarks without a width": Only(_LANDMARKS),

@@ -14,11 +14,12 @@ from dmmc.array_types import Array
 from dmmc.data.open import open_dataset
 from dmmc.engine import Engine, Local
 from dmmc.errors import ClusteringWarning, InputError, warn
+from dmmc.estimators.balance import BALANCE
 from dmmc.estimators.binary import BinaryClusterer
 from dmmc.estimators.checks import attach_weights
 from dmmc.estimators.context import FitContext, use_one_blas_thread
 from dmmc.estimators.cutting_plane import choose_C, search_start
-from dmmc.estimators.fitting import BALANCE, FeaturedClusterer
+from dmmc.estimators.fitting import FeaturedClusterer
 from dmmc.estimators.parameters import (
     ABOVE_0,
     AT_LEAST_1,
@@ -26,6 +27,7 @@ from dmmc.estimators.parameters import (
     POSITIVE,
     POSITIVE_OR_AUTO,
     Number,
+    TransformParameters,
     Words,
     at_least,
     document,
@@ -60,7 +62,7 @@ def _goes_on(model: Any) -> bool:
 
 @document
 @dataclass(eq=False, repr=False, kw_only=True)
-class StochasticMMC(FeaturedClusterer, BinaryClusterer):
+class StochasticMMC(TransformParameters, FeaturedClusterer, BinaryClusterer):
     """Maximum margin clustering one row at a time: epochs of stochastic gradient, averaged over blocks of rows.
 
     Minimises `½|w|² + C mean(loss(|f|))` on rows that are centred and scaled to a root mean squared norm of 1
@@ -163,12 +165,15 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
         solver = Stochastic(problem, context.engine.run)
 
         def begin() -> State:
-            if self._start_name == "cpmmc":
+            if self.start_name == "cpmmc":
                 return solver.init([self._search_by_planes(context, lowest, highest)])
             return solver.init(self._make_starts(context))
 
         def found(state: State, why: str) -> Found:
             run = solver.best(state)
+            if self.select == "medoid" and len(state.runs) > 2:
+                finished = [solver.best(State((one,))) for one in state.runs]
+                run = self._select_run(context, finished, lambda one: solver.planes(one.best))
             C = solver.C(run)
             if run.epoch > problem.fitting and not solver.is_better_than_nothing(run):
                 warn(
@@ -225,11 +230,11 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
         """What a row pays."""
         return resolve_loss(self.loss, s=self.s, zeta=self.zeta, tau=self.tau)
 
-    def _choose_n_init(self, n_rows: int) -> int:
+    def choose_n_init(self, n_rows: int) -> int:
         """Of few rows each restart costs little, and steps lead to another optimum each time: then there are eight."""
-        if self._start_name == "k-means" and isinstance(self.n_init, str) and n_rows <= FEW:
+        if self.start_name == "k-means" and isinstance(self.n_init, str) and n_rows <= FEW:
             return STARTS
-        return 1 if self._start_name == "cpmmc" else super()._choose_n_init(n_rows)
+        return 1 if self.start_name == "cpmmc" else super().choose_n_init(n_rows)
 
     def _list_choices(self) -> dict[str, Any]:
         return {
@@ -268,7 +273,7 @@ class StochasticMMC(FeaturedClusterer, BinaryClusterer):
         batch, joint = geometries.measure_more(engine.dataset, engine.rows, before)
         n, seen = engine.dataset.n_rows, before.total
         balance = float(self.balance) if isinstance(self.balance, float | int) else BALANCE
-        lowest, highest = self._choose_bounds(n)
+        lowest, highest = self.choose_bounds(n)
         if self.min_size * n < 2.0:  # not one whole row: so few say nothing of sizes
             lowest = 0.0
         if n < WHOLE_BATCH:

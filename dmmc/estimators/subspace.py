@@ -13,7 +13,7 @@ from dmmc.data.readers.numbers import is_dask_array
 from dmmc.engine import Engine
 from dmmc.errors import InputError
 from dmmc.estimators import predict_dask
-from dmmc.estimators.cutting_plane import CuttingPlaneMMC
+from dmmc.estimators.cutting_plane import MarginLossClusterer
 from dmmc.estimators.parameters import ABOVE_0, POSITIVE_OR_AUTO, Words, document, parameter
 from dmmc.master.norms import FROBENIUS, TRACE_NORM, Norm
 from dmmc.master.published_alternation import ALTERNATION
@@ -27,7 +27,7 @@ SHARE = 0.01
 
 @document
 @dataclass(eq=False, repr=False, kw_only=True)
-class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CuttingPlaneMMC):  # type: ignore[misc]
+class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginLossClusterer):  # type: ignore[misc]
     """Clusters with wide margins, and the subspace of few dimensions in which they have them, found together.
 
     Minimises `½ (sum of the singular values of W)² + C mean(loss)` over hyperplanes W and labels: maximum margin

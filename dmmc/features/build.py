@@ -1,7 +1,6 @@
 """From the name of features to a map of rows, and the features of all fitted rows."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from dmmc.errors import InputError, needs
 from dmmc.features import graph
 from dmmc.features.axes import principal_axes
 from dmmc.features.graph import Index, Neighbours
-from dmmc.features.maps import Manifold, Map, Projection, map_rows
+from dmmc.features.maps import Manifold, Map, Projection, map_rows, scale_rows
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Oracle
 from dmmc.time_limit import NO_LIMIT, TimeLimit
@@ -23,16 +22,18 @@ from dmmc.time_limit import NO_LIMIT, TimeLimit
 Remember = Callable[..., dict[str, Array]]
 """The arrays of a phase, by its name, what makes them and sizes of them: made now, or known from an earlier run."""
 
-FEATURES = ("raw", "nystroem", "lsa", "smooth", "spectral", "umap")
-AXES = 64
-"""Principal axes in which dense rows are compared."""
-TOPICS = 100
+FEATURES = ("raw", "axes", "nystroem", "lsa", "smooth", "spectral", "umap")
+AXES, MORE_AXES, WIDE = 64, 128, 1024
+"""Principal axes in which dense rows are compared; for rows of more than 1,024 columns there are more."""
+TOPICS = 200
 """Latent semantic axes in which sparse rows are compared, by the angle between them."""
 SMOOTHINGS = 30
 AT_ONCE = 8192
 """Rows whose neighbours are looked for between two looks at the clock: whole blocks of the index's own 4096."""
 EMBEDDED = 10
 """Dimensions of a UMAP embedding."""
+OWN = 0.5
+"""How much a row's own place counts beside those of its neighbours, in the features "axes" along a graph."""
 
 
 class Ask(NamedTuple):
@@ -45,21 +46,39 @@ class Ask(NamedTuple):
     threads: int
     graph: bool
     """Whether the graph is wanted for a start too."""
+    by_angle: bool = False
+    """Whether rows are compared by the angle between them on latent semantic axes, or else on principal axes."""
+    unit: bool = False
+    """Whether rows on principal axes are scaled to norm 1."""
 
 
 class Built(NamedTuple):
-    """Features of the fitted rows, and how to get those of others."""
+    """Where rows are compared, who is near to whom, and what features were made of that."""
 
+    projection: Projection
+    places: Array
+    """(n, p) float32, rows on the axes."""
     row_map: Map | None
-    """None for raw features."""
+    """Makes the features that were asked for; None for raw ones."""
     rows: Array | None
-    """(n, m) float32."""
+    """(n, m) float32, those of the fitted rows."""
+    found: Neighbours | None
+    scale: Array | None
+    """(n,), each row's own scale."""
     graph: Any
     """The graph of nearest neighbours, if there is one."""
-    spectral: Array | None
-    """(n, m) spectral features, where the graph is for a start."""
+    vectors: Array | None
+    """(n, m) its leading eigenvectors, where they are wanted."""
     notes: dict[str, Any]
     """What is worth knowing: recall of the neighbours, pieces that the graph falls into."""
+
+    def manifold(self, values: Array, n_neighbors: int, unit: bool, own: float = 0.0) -> tuple[Manifold, Array]:
+        """Features averaged over neighbours: how to make them, and those of the fitted rows (n, m)."""
+        assert self.found is not None
+        assert self.scale is not None
+        count = min(n_neighbors, len(self.places) - 1)
+        row_map = Manifold(self.projection, self.places, self.scale, values, count, unit, own)
+        return row_map, row_map.average(self.found, self.places)
 
 
 def build(
@@ -86,10 +105,13 @@ def build(
         projection = _projection(ask, dataset, limit.guard(oracle, "axes were computed"), geometry)
         return {"w": projection.W, "b": projection.b, "rows": np.concatenate(list(each(map_rows, projection)))}
 
-    made = remember("axes", place_rows, p=_count_axes(ask, dataset))  # 1
-    projection, Z = Projection(made["w"], made["b"], unit=_by_angle(ask, dataset)), made["rows"]
-    if ask.features == "lsa" and not ask.graph:
-        return Built(projection, Z, None, None, {})
+    made = remember("axes", place_rows, p=_count_axes(ask, dataset.n_features))  # 1
+    projection, Z = Projection(made["w"], made["b"], unit=ask.by_angle or ask.unit), made["rows"]
+    plain = ask.features in ("axes", "lsa")
+    row_map: Map | None = projection if plain else None
+    built = Built(projection, Z, row_map, Z if plain else None, None, None, None, None, {})
+    if plain and not ask.graph:
+        return built
     count = min(ask.n_neighbors, len(Z) - 1)
     near = remember("neighbours", lambda: _neighbours(Z, count, ask.threads, limit), near=count + 1)  # 2
     found = Neighbours(near["who"], near["distance"])
@@ -97,33 +119,38 @@ def build(
     scale = graph.scale_of(others.distance)
     A = graph.adjacency(others, scale)
     notes = {"recall": float(near["recall"][0]), "pieces": graph.pieces(A)}
-    row_map = Manifold(projection, Z, scale, np.zeros((len(Z), 0), np.float32), count, unit=False)  # 3
-    spectral = None
+    built = built._replace(found=found, scale=scale, graph=A, notes=notes)
     if ask.graph or ask.features == "spectral":
-        vectors = _count_vectors(ask.n_clusters, len(Z))
-        values = remember("spectral", lambda: {"values": _spectral(A, vectors, limit)}, m=vectors)["values"]
-        unit = replace(row_map, values=values, unit=True)
-        spectral = unit.average(found)
-        if ask.features == "spectral":
-            return Built(unit, spectral, A, spectral, notes)
-    if ask.features in ("raw", "lsa"):
-        return Built(projection if ask.features == "lsa" else None, Z, A, spectral, notes)
-    width = Z.shape[1] if ask.features == "smooth" else _count_embedded(Z)
-    values = remember("features", lambda: {"values": _values(A, Z, ask, limit)}, m=width)["values"]
-    row_map = replace(row_map, values=values)
-    return Built(row_map, row_map.average(found), A, spectral, notes)
+        m = _count_vectors(ask.n_clusters, len(Z))
+        vectors = remember("spectral", lambda: {"vectors": _vectors(A, m, limit)}, m=m)["vectors"]
+        built = built._replace(vectors=vectors)
+    if plain or ask.features == "raw":
+        return built
+    if ask.features == "spectral":  # 3
+        row_map, rows = spectral(built, count)
+    else:
+        width = Z.shape[1] if ask.features == "smooth" else _count_embedded(Z)
+        values = remember("features", lambda: {"values": _values(A, Z, ask, limit)}, m=width)["values"]
+        row_map, rows = built.manifold(values, count, unit=False)
+    return built._replace(row_map=row_map, rows=rows)
+
+
+def spectral(built: Built, n_neighbors: int) -> tuple[Manifold, Array]:
+    """Eigenvectors of the graph as features, rows of norm 1: how to make them, and those of the fitted rows."""
+    assert built.vectors is not None
+    return built.manifold(scale_rows(built.vectors, unit=True), n_neighbors, unit=True)
 
 
 def check(ask: Ask, dataset: Rows) -> None:
     """Refuse what cannot be made, in a sentence."""
     if ask.features == "umap" and find_spec("umap") is None:
         raise InputError(needs("features='umap'", "umap-learn"))
-    if ask.features != "lsa" or ask.graph:
+    if ask.features not in ("axes", "lsa") or ask.graph:
         n = dataset.n_rows
         if n < 3:
             raise InputError(f"{dataset.name} has {n} rows; a graph of neighbours needs at least 3.")
         vectors = _count_vectors(ask.n_clusters, n)
-        wanted = graph.need(n, _count_axes(ask, dataset), ask.n_neighbors, vectors)
+        wanted = graph.need(n, _count_axes(ask, dataset.n_features), ask.n_neighbors, vectors)
         graph.check_size(dataset.name, wanted, machine.free_memory())
 
 
@@ -144,30 +171,26 @@ def _values(A: Any, Z: Array, ask: Ask, limit: TimeLimit) -> Array:
     return np.ascontiguousarray(values, np.float32)
 
 
-def _by_angle(ask: Ask, dataset: Rows) -> bool:
-    return dataset.is_sparse or ask.features == "lsa"
-
-
-def _count_axes(ask: Ask, dataset: Rows) -> int:
-    return min(TOPICS if _by_angle(ask, dataset) else AXES, dataset.n_features)
+def _count_axes(ask: Ask, n_features: int) -> int:
+    """Axes in which rows of so many columns are compared."""
+    return min(TOPICS if ask.by_angle else MORE_AXES if n_features > WIDE else AXES, n_features)
 
 
 def _projection(ask: Ask, dataset: Rows, oracle: Oracle, geometry: Geometry) -> Projection:
-    """Where rows are compared: principal axes for dense rows, angles between latent semantic ones for sparse rows."""
-    d, seed = dataset.n_features, ask.seed
-    if _by_angle(ask, dataset):
-        V = principal_axes(oracle, geometry, _count_axes(ask, dataset), [seed, 5], centred=False)
-        return Projection(V / geometry.unit, np.zeros(len(V)), unit=True)
-    V = np.eye(d) if d <= AXES else principal_axes(oracle, geometry, AXES, [seed, 5])
+    """Where rows are compared: principal axes, or angles between centred rows on latent semantic ones."""
+    count, d = _count_axes(ask, dataset.n_features), dataset.n_features
+    if ask.by_angle:
+        V = principal_axes(oracle, geometry, count, [ask.seed, 5], centred=False)
+        W = V / geometry.unit
+        return Projection(W, -W @ geometry.mean, unit=True)
+    V = np.eye(d) if d <= count else principal_axes(oracle, geometry, count, [ask.seed, 5])
     planes = geometry.raw(V, np.zeros(len(V)))
-    return Projection(planes.W, planes.b, unit=False)
+    return Projection(planes.W, planes.b, unit=ask.unit)
 
 
-def _spectral(A: Any, count: int, limit: TimeLimit) -> Array:
-    """So many leading eigenvectors of the graph, rows of norm 1."""
-    U = graph.spectrum(A, count, limit)
-    norms = np.sqrt((U**2).sum(axis=1, keepdims=True))
-    return np.ascontiguousarray(U / np.maximum(norms, 1e-12), np.float32)
+def _vectors(A: Any, count: int, limit: TimeLimit) -> Array:
+    """So many leading eigenvectors of the graph."""
+    return np.ascontiguousarray(graph.spectrum(A, count, limit), np.float32)
 
 
 def _count_vectors(n_clusters: int, n_rows: int) -> int:

@@ -56,11 +56,7 @@ def merge(A: Any, groups: Array, k: int) -> Merged:
     groups : (n,) number of each row's group
     k : how many clusters to leave; where there are fewer groups, each is a cluster
     """
-    _, P = np.unique(groups, return_inverse=True)
-    n, g = len(P), int(P.max()) + 1
-    member = sparse.csr_array((np.ones(n), (np.arange(n), P)), shape=(n, g))
-    W = (member.T @ A @ member).toarray()
-    W = 0.5 * (W + W.T)
+    W, P = _weigh_groups(A, groups)
     found = [_joined(W, k, linkage) for linkage in LINKAGES]
     cuts = np.array([normalised_cut(W, labels) for labels, _ in found])
     near = np.flatnonzero(cuts <= NEAR * cuts.min() + 1e-12)
@@ -89,6 +85,21 @@ def _joined(W: Array, k: int, linkage: Linkage) -> tuple[Array, Array]:
         if left - 1 == k:
             labels = owner.copy()
     return np.unique(labels, return_inverse=True)[1], np.array(tree, np.float64).reshape(-1, 3)
+
+
+def cut_of(A: Any, labels: Array) -> float:
+    """Normalised cut of a labelling (n,) of the graph A, sparse (n, n)."""
+    W, _ = _weigh_groups(A, labels)
+    return normalised_cut(W, np.arange(len(W)))
+
+
+def _weigh_groups(A: Any, groups: Array) -> tuple[Array, Array]:
+    """Weights (g, g) between groups of rows, and the number (n,) of each row's group."""
+    _, P = np.unique(groups, return_inverse=True)
+    n, g = len(P), int(P.max()) + 1
+    member = sparse.csr_array((np.ones(n), (np.arange(n), P)), shape=(n, g))
+    W = (member.T @ A @ member).toarray()
+    return 0.5 * (W + W.T), P
 
 
 def normalised_cut(W: Array, labels: Array) -> float:

@@ -16,9 +16,14 @@ from dmmc.data.blocks import Block, block_bounds
 from dmmc.data.dataset import Rows, Stored, cut_finer
 from dmmc.features import maps
 from dmmc.features.maps import Map
+from dmmc.features.transforms import Transform
+from dmmc.machine import MIB
 
 if TYPE_CHECKING:
     from dmmc.engine import Engine
+
+KEPT = 256 * MIB
+"""Blocks keep their features for the next pass if all of them together are no larger."""
 
 
 class Mapped:
@@ -41,24 +46,25 @@ class Mapped:
         """The features, as something that lies in a store."""
         rows = self._engine.dataset
         reader = _Features(self._engine, self._map)
-        m = self._map.n_values
+        m, sparse = self._map.n_values, _stay_sparse(rows, self._map)
         return Stored(
             self._name,
             rows.n_rows,
             m,
             np.dtype(np.float32),
-            False,
+            sparse,
             rows.bounds,
-            rows.n_rows * m,
+            rows.nnz if sparse else rows.n_rows * m,
             reader,
             rows.weight,
             rows.given,
             reader.take,
             row_ids=rows.row_ids,
+            feature_names=rows.feature_names if isinstance(self._map, Transform) else None,
         )
 
     def use(self, dataset: Rows) -> None:
-        """Go on with the same rows, of which something else is said."""
+        """Replace weights and given labels; the rows stay."""
         self._engine.use(self._engine.dataset.with_columns(dataset.weight, dataset.given))
 
     def over(self, dataset: Rows) -> AbstractContextManager[Engine]:
@@ -78,12 +84,34 @@ class Mapped:
 def mapped(engine: Engine, row_map: Map, name: str, keep: bool = False) -> Iterator[Mapped]:
     """Passes over features, in blocks that are small as features too."""
     rows = engine.dataset
-    bounds = _finer(rows.bounds, row_map.n_values)
+    bounds = rows.bounds if _stay_sparse(rows, row_map) else _finer(rows.bounds, row_map.n_values)
     if len(bounds) == len(rows.bounds):
         yield Mapped(engine, row_map, name, keep)
         return
-    with engine.over(cut_finer(rows, bounds)) as inner:
+    with _cut_engine(engine, bounds) as inner:
         yield Mapped(inner, row_map, name, keep)
+
+
+@contextmanager
+def _cut_engine(engine: Engine, bounds: Array) -> Iterator[Engine]:
+    """The same rows in smaller blocks; features are those of smaller blocks of rows."""
+    if isinstance(engine, Mapped):
+        with _cut_engine(engine._engine, bounds) as inner:
+            yield Mapped(inner, engine._map, engine._name, engine._key is not None)
+    else:
+        with engine.over(cut_finer(engine.dataset, bounds)) as inner:
+            yield inner
+
+
+def _stay_sparse(rows: Rows, row_map: Map) -> bool:
+    """Whether the features are sparse rows too."""
+    return rows.is_sparse and isinstance(row_map, Transform)
+
+
+def fit_in_cache(rows: Rows, row_map: Map) -> bool:
+    """Whether the features of all rows are small enough to be kept between passes."""
+    sparse = _stay_sparse(rows, row_map)
+    return (8 * rows.nnz if sparse else 4 * rows.n_rows * row_map.n_values) <= KEPT
 
 
 def _finer(bounds: Array, n_values: int) -> Array:
@@ -122,14 +150,14 @@ class _Features:
         self._engine = engine
         self._map = row_map
 
-    def take(self, rows: Array) -> Array:
-        """Features of a few rows."""
+    def take(self, rows: Array) -> Any:
+        """Features of a few rows: an array, or scipy CSR rows."""
         return maps.map_few_rows(self._map, self._engine.dataset.take(rows))
 
-    def read(self, start: int, stop: int) -> Array:
+    def read(self, start: int, stop: int) -> Any:
         """Features of rows start to stop."""
         return self.take(np.arange(start, stop))
 
-    def load(self, n_jobs: int | None) -> Array:
+    def load(self, n_jobs: int | None) -> Any:
         """All features."""
         return self.read(0, self._engine.dataset.n_rows)

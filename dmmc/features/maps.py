@@ -1,17 +1,19 @@
 """Maps of rows to features: pure functions of a row, the same for fitted and for new ones."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from dmmc import kernels
 from dmmc.array_types import Array
-from dmmc.data.blocks import Block
+from dmmc.data.blocks import Block, Csr
 from dmmc.data.open import open_dataset
 from dmmc.features.graph import Index, Neighbours, weights
 from dmmc.features.nystroem import Nystroem
+from dmmc.features.transforms import TRANSFORMS, Transform
 from dmmc.model import inspect, passes
 from dmmc.model.passes import Hyperplanes, Tree
 
@@ -53,6 +55,7 @@ class Manifold:
     values : (n, m) float32, their features
     n_neighbors : how many are asked
     unit : whether features are scaled to norm 1
+    own : how much a row's own place counts beside its neighbours' features, which are their places then
     """
 
     projection: Projection
@@ -61,6 +64,7 @@ class Manifold:
     values: Array
     n_neighbors: int
     unit: bool
+    own: float = 0.0
     _index: list[Index] = field(default_factory=list, init=False, repr=False, compare=False)
     _lock: Any = field(default_factory=Lock, init=False, repr=False, compare=False)
 
@@ -75,7 +79,7 @@ class Manifold:
         return int(self.values.shape[1])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Manifold, (self.projection, self.points, self.scale, self.values, self.n_neighbors, self.unit)
+        return Manifold, (self.projection, self.points, self.scale, self.values, self.n_neighbors, self.unit, self.own)
 
     def apply(self, block: Block) -> Array:
         """Features of a block's rows, float32."""
@@ -83,32 +87,73 @@ class Manifold:
         with self._lock:
             if not self._index:
                 self._index.append(Index(self.points, 1))
-        return self.average(self._index[0].nearest(Z, min(self.n_neighbors + 1, len(self.points))))
+        return self.average(self._index[0].nearest(Z, min(self.n_neighbors + 1, len(self.points))), Z)
 
-    def average(self, found: Neighbours) -> Array:
-        """Features of rows whose neighbours are known."""
+    def average(self, found: Neighbours, places: Array) -> Array:
+        """Features of rows whose neighbours and own places (n, p) are known."""
         # a row's own scale is not known, as it may be new: that of its nearest fitted row stands for it
         w = weights(found.distance, self.scale[found.who[:, 0]], self.scale[found.who])
         mean = np.zeros((len(found.who), self.values.shape[1]))
         for j in range(found.who.shape[1]):
             mean += w[:, j, None] * self.values[found.who[:, j]]
-        return scale_rows(mean / w.sum(axis=1, keepdims=True), self.unit)
+        mean /= w.sum(axis=1, keepdims=True)
+        if self.own:
+            mean = self.own * places + (1.0 - self.own) * mean
+        return scale_rows(mean, self.unit)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """What a file keeps of it."""
         content, arrays = self.projection.to_arrays()
         content = {
-            "kind": "manifold",
+            "kind": "averaged places" if self.own else "manifold",
             "unit": self.unit,
             "unit_rows": content["unit"],
             "n_neighbors": self.n_neighbors,
         }
-        return content, {**arrays, "map_points": self.points, "map_scale": self.scale, "map_values": self.values}
+        arrays = {**arrays, "map_points": self.points, "map_scale": self.scale}
+        if self.own:
+            return {**content, "own": self.own}, arrays
+        return content, {**arrays, "map_values": self.values}
 
 
-Map = Projection | Manifold | Nystroem
+@dataclass(frozen=True)
+class Composed:
+    """Features of transformed rows."""
+
+    transform: Transform
+    then: Projection | Manifold | Nystroem
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the rows that it maps."""
+        return self.transform.n_features
+
+    @property
+    def n_values(self) -> int:
+        """Columns of what it makes of them."""
+        return self.then.n_values
+
+    def apply(self, block: Block) -> Array:
+        """Features of a block's rows, float32."""
+        return self.then.apply(replace(block, rows=self.transform.apply(block), cache={}))
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """What a file keeps of it."""
+        (first, some), (content, arrays) = self.transform.to_arrays(), self.then.to_arrays()
+        return {**content, "transform": first}, {**some, **arrays}
+
+
+Map = Projection | Manifold | Nystroem | Transform | Composed
 Decision = tuple[Map | None, Hyperplanes | Tree]
 """What is made of a row, and the hyperplanes that decide about it, side by side or as a tree."""
+
+
+def compose(transform: Transform | None, then: Map | None) -> Map | None:
+    """First a transform, then a map; either may be missing."""
+    if transform is None or then is None:
+        return transform if then is None else then
+    assert not isinstance(then, Transform | Composed)
+    return Composed(transform, then)
 
 
 def scale_rows(rows: Array, unit: bool) -> Array:
@@ -118,7 +163,7 @@ def scale_rows(rows: Array, unit: bool) -> Array:
     return rows.astype(np.float32)
 
 
-def map_rows(block: Block, row_map: Map) -> Array:
+def map_rows(block: Block, row_map: Map) -> Any:
     """As a pass: features of a block."""
     return row_map.apply(block)
 
@@ -141,20 +186,30 @@ def embed_block(block: Block, row_map: Map) -> Block:
     return Block(block.index, block.start, block.stop, row_map.apply(block))
 
 
-def map_few_rows(row_map: Map, rows: Any) -> Array:
-    """Features of a few rows: an array, or scipy CSR rows."""
-    return np.concatenate([row_map.apply(block) for block in open_dataset(rows, n_jobs=1).blocks])
+def map_few_rows(row_map: Map, rows: Any) -> Any:
+    """Features of a few rows, of an array or of scipy CSR rows; sparse features are scipy CSR rows too."""
+    found: list[Any] = [row_map.apply(block) for block in open_dataset(rows, n_jobs=1).blocks]
+    if isinstance(found[0], Csr):
+        return sparse.vstack([part.to_scipy() for part in found], format="csr")
+    return np.concatenate(found)
 
 
 def from_arrays(content: Any, arrays: dict[str, Array]) -> Map | None:
     """The map that a model's files hold, which were looked at; None where it works on raw rows."""
     if content is None:
         return None
+    if "transform" in content:
+        inner = from_arrays({key: value for key, value in content.items() if key != "transform"}, arrays)
+        assert inner is not None
+        return compose(Transform.from_arrays(content["transform"], arrays, inner.n_features), inner)
     if content["kind"] == "nystroem":
         return Nystroem.from_arrays(content, arrays)
+    if content["kind"] in TRANSFORMS:
+        return Transform.from_arrays(content, arrays, arrays["coef"].shape[1])
     unit = content["unit" if content["kind"] == "projection" else "unit_rows"]
     projection = Projection(arrays["map_w"], arrays["map_b"], unit)
     if content["kind"] == "projection":
         return projection
-    points, scale, values = arrays["map_points"], arrays["map_scale"], arrays["map_values"]
-    return Manifold(projection, points, scale, values, content["n_neighbors"], content["unit"])
+    points, scale, own = arrays["map_points"], arrays["map_scale"], content.get("own", 0.0)
+    values = points if own else arrays["map_values"]
+    return Manifold(projection, points, scale, values, content["n_neighbors"], content["unit"], own)

@@ -71,6 +71,15 @@ def subspace_bytes(size: Size, n_clusters: int) -> int:
     return cutting_plane_bytes(size, n_clusters) + 3 * 8 * products
 
 
+def least_squares_bytes(size: Size, n_clusters: int) -> int:
+    """As by cpmmc without planes, and what 200 axes of all rows, their graph and its eigenvectors need.
+
+    That is 4 bytes for each of 2 times 200 axes, 1 KiB for 7 neighbours and the graph, and 96 bytes a cluster, a row.
+    """
+    own = size.n_rows * (8 * min(200, size.n_features) + 1024 + 96 * n_clusters)
+    return cutting_plane_bytes(size, n_clusters) - _plane_bytes(size, n_clusters) + own
+
+
 def stochastic_bytes(size: Size, n_clusters: int) -> int:
     """As by cpmmc without planes, and 40 bytes a row and 10 vectors of d float64 numbers for each block at work.
 
@@ -106,6 +115,7 @@ FORMULAS: dict[str, Callable[[Size, int], int]] = {
     "cutting_plane": cutting_plane_bytes,
     "pairwise": pairwise_bytes,
     "subspace": subspace_bytes,
+    "least_squares": least_squares_bytes,
     "stochastic": stochastic_bytes,
     "evolution": evolution_bytes,
     "fast_evolution": fast_evolution_bytes,

@@ -15,6 +15,7 @@ from dmmc.data.blocks import Block, Csr
 from dmmc.errors import InputError
 from dmmc.kernels import FROZEN, GIVEN, NEAREST, OWN, Sums
 from dmmc.model.losses import Table
+from dmmc.model.packed_labels import unpack_labels
 
 Oracle = Callable[[Callable[..., Any], Any], Any]
 """A pass and its parameters to its sum over all blocks."""
@@ -105,7 +106,7 @@ def decide_labels(decision: Array) -> Array:
 
 
 class ByScores(NamedTuple):
-    """Rows labelled by hyperplanes; `wide` says which kernel's bits decide."""
+    """Rows labelled by hyperplanes; `wide` selects the scoring kernel, whose order of addition differs."""
 
     planes: Hyperplanes
     wide: bool
@@ -125,15 +126,22 @@ class ByScores(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Labels that came with the data."""
+    """Labels that came with the data; of several labellings in one number, digit `place` to the base `base`."""
 
     key: str = "given"
+    base: int = 0
+    place: int = 0
 
     def of(self, block: Block) -> Array:
         """The block's labels."""
         if block.given is None:
             raise InputError("labels that came with the rows are asked for, and these rows have none.")
-        return block.given.astype(np.int8)
+        return unpack_labels(block.given, self.base, self.place).astype(np.int8)
+
+
+def list_given(n_clusters: int, count: int) -> list[Given]:
+    """The labellings that were packed together."""
+    return [Given(f"given {place}", n_clusters, place) for place in range(count)]
 
 
 class Drawn(NamedTuple):

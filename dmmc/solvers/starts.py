@@ -4,8 +4,7 @@ k-means++ and Lloyd on a seeded sample of rows, then a few Lloyd passes over all
 or sparse; principal directions; random labels; labels from the user.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -14,11 +13,10 @@ from dmmc import kernels
 from dmmc.array_types import Array
 from dmmc.data.blocks import Csr
 from dmmc.data.dataset import Rows
-from dmmc.features import graph_merge
 from dmmc.features.axes import principal_axes
 from dmmc.model import passes
 from dmmc.model.geometry import Geometry
-from dmmc.model.passes import ByScores, Drawn, Given, Labelling, Oracle
+from dmmc.model.passes import ByScores, Drawn, Given, Labelling, Oracle, list_given
 from dmmc.pairs.closure import Pairs
 from dmmc.time_limit import NO_LIMIT, TimeLimit
 
@@ -37,23 +35,8 @@ LINKS_AN_AXIS = 8
 """Must-links for each principal axis on which they shape the distances, ..."""
 LINKED_AXES = 64
 """... of which there are at least one a cluster, and no more than this."""
-GROUPS = 8
-"""Groups a cluster from which a graph start joins them."""
-FEWEST_GROUPS = 32
 SETTLED = 1e-3
 """Lloyd passes end when the variance explained by the centres grows by less than this fraction."""
-
-
-class Engine(Protocol):
-    """What a start needs of an engine."""
-
-    def run(self, work: Callable[..., Any], params: Any) -> Any:
-        """A pass to its sum over all rows."""
-        ...
-
-    def rows(self, work: Callable[..., Any], params: Any) -> Iterator[Any]:
-        """What a pass gives of each block, in order."""
-        ...
 
 
 def sample_rows(dataset: Rows, n_clusters: int, seed: int) -> Array:
@@ -84,6 +67,7 @@ def k_means(
     n_starts: int,
     seed: int,
     limit: TimeLimit = NO_LIMIT,
+    tries: int = 40,
 ) -> tuple[list[Labelling], Array]:
     """`n_starts` labellings by nearest centres, best inertia first, and their inertias.
 
@@ -93,9 +77,9 @@ def k_means(
     When the time is up there are fewer starts and passes, perhaps one and none.
     """
     sample, weight = _sample(dataset, geometry, n_clusters, seed)
-    made = [_seed_centres(sample, weight, n_clusters, [seed, 2, 0])]
+    made = [_seed_centres(sample, weight, n_clusters, [seed, 2, 0], tries)]
     while len(made) < n_starts and not limit.is_over:
-        made.append(_seed_centres(sample, weight, n_clusters, [seed, 2, len(made)]))
+        made.append(_seed_centres(sample, weight, n_clusters, [seed, 2, len(made)], tries))
     centres = np.stack(made)
     offset = np.zeros(dataset.n_features) if isinstance(sample, np.ndarray) else geometry.mean / geometry.unit
     inertia = np.full(len(centres), np.inf)
@@ -111,11 +95,11 @@ def k_means(
     return [_label_by_centres(centres[i] - offset, geometry) for i in order], inertia[order]
 
 
-def _seed_centres(sample: Any, weight: Array, n_clusters: int, key: list[int]) -> Array:
-    """k-means++ and Lloyd on the sample, several seedings side by side; the centres with the least inertia."""
+def _seed_centres(sample: Any, weight: Array, n_clusters: int, key: list[int], most: int = 40) -> Array:
+    """k-means++ and Lloyd on the sample, 2 to `most` seedings side by side; the centres with the least inertia."""
     numbers = sample.nnz if hasattr(sample, "nnz") else sample.size
     tries = min(SEEDING // (numbers * n_clusters), CENTRES // (n_clusters * sample.shape[1]))
-    centres = _plus_plus(sample, weight, n_clusters, int(np.clip(tries, 2, 40)), np.random.default_rng(key))
+    centres = _plus_plus(sample, weight, n_clusters, int(np.clip(tries, 2, most)), np.random.default_rng(key))
     explained = np.full(len(centres), -np.inf)
     each = np.arange(sample.shape[0])
     for _ in range(SAMPLE_PASSES):
@@ -261,17 +245,6 @@ def _lloyd_along(centres: Array, directions: Array, oracle: Oracle, geometry: Ge
     return np.where(alive, totals / np.where(alive, sums.tilt[:, None], 1.0), centres)
 
 
-def start_from_graph(
-    dataset: Rows, engine: Engine, geometry: Geometry, A: Any, n_clusters: int, seed: int
-) -> graph_merge.Merged:
-    """More groups than clusters by k-means on spectral features of the graph A, joined along it until k are left."""
-    count = min(max(GROUPS * n_clusters, FEWEST_GROUPS), dataset.n_rows)
-    (labelling,), _ = k_means(dataset, engine.run, geometry, count, 1, seed)
-    assert isinstance(labelling, ByScores)
-    groups = np.concatenate(list(engine.rows(passes.label_rows, labelling.planes)))
-    return graph_merge.merge(A, groups, n_clusters)
-
-
 def make_labellings(
     init: str,
     dataset: Rows,
@@ -289,4 +262,4 @@ def make_labellings(
         return [Drawn(seed, run, n_clusters) for run in range(n_starts)]
     if init == "pca":
         return [start_from_axes(dataset, oracle, geometry, n_clusters, seed, limit)]
-    return [Given()]
+    return [Given()] if n_starts == 1 else list(list_given(n_clusters, n_starts))

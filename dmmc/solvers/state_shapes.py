@@ -268,7 +268,9 @@ def describe_labelling(n_labels: int, *heights: Side) -> Spec:
     """
     planes = Either(*(describe_planes(height) for height in heights))
     drawn = {"seed": Whole(high=np.inf), "run": Whole(), "n_clusters": OneOf(n_labels)}
-    return Kinds({ByScores: {"planes": planes, "wide": Flag()}, Given: {"key": OneOf("given")}, Drawn: drawn})
+    packed = {"key": Text(), "base": OneOf(n_labels), "place": Whole(high=62 // (n_labels - 1).bit_length())}
+    given = Either({"key": OneOf("given"), "base": OneOf(0)}, packed)
+    return Kinds({ByScores: {"planes": planes, "wide": Flag()}, Given: given, Drawn: drawn})
 
 
 def describe_planes(height: Side, **bounds: Any) -> Spec:

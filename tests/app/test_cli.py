@@ -772,3 +772,12 @@ def test_score_refuses_rows_in_another_order_and_columns_it_cannot_name(cli: Any
     done = cli("score", "a.csv", "c.csv", cwd=tmp_path)
     assert done.code == 2
     assert "3 columns" in done.stderr
+
+
+def test_none_is_a_word_where_a_parameter_has_that_word(
+    cli: Callable[..., Any], digits_store: Path, tmp_path: Path
+) -> None:
+    asked = ("--set", "scale=none", "--set", "transform=none", "--method", "cpmmc")
+    done = cli("fit", digits_store, "-k", 2, "-o", tmp_path / "out", *asked)
+    assert done.code == 0, done.stderr
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["parameters"]["scale"] == "none"

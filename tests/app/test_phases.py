@@ -54,9 +54,9 @@ def test_a_fit_interrupted_as_a_phase_begins_goes_on_to_the_same_bits(
     with pytest.raises(KeyboardInterrupt):
         fit(out, progress=Interrupt(phase))
     made: list[str] = []
-    neighbours, spectral = build._neighbours, build._spectral
+    neighbours, spectral = build._neighbours, build._vectors
     monkeypatch.setattr(build, "_neighbours", lambda *a: made.append("neighbours") or neighbours(*a))
-    monkeypatch.setattr(build, "_spectral", lambda *a: made.append("spectral") or spectral(*a))
+    monkeypatch.setattr(build, "_vectors", lambda *a: made.append("spectral") or spectral(*a))
     fit(out, resume=True)
     before = PHASES.index(phase)
     assert made == [name for name in ("neighbours", "spectral") if PHASES.index(name) >= before]
@@ -71,7 +71,7 @@ def test_phases_of_other_data_are_refused(tmp_path: Path) -> None:
         dmmc.fit(
             moons() + 1e-3, 2, features="spectral", init="graph", random_state=0, out=tmp_path / "out", resume=True
         )
-    with pytest.raises(dmmc.InputError, match="n_neighbors is 12, but 10 in the checkpoint"):
+    with pytest.raises(dmmc.InputError, match="n_neighbors is 12, but 7 in the checkpoint"):
         fit(tmp_path / "out", resume=True, n_neighbors=12)
 
 

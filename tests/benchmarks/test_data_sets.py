@@ -17,12 +17,20 @@ from dmmc import InputError
 SHAPES = {
     "digits": ((1797, 64), np.float64, 10),
     "wine": ((178, 13), np.float64, 3),
+    "iris": ((150, 4), np.float64, 3),
+    "breast_cancer": ((569, 30), np.float64, 2),
     "mnist": ((70_000, 784), np.uint8, 10),
     "letter": ((20_000, 16), np.uint8, 26),
     "satellite": ((6_435, 36), np.uint8, 6),
     "ionosphere": ((351, 34), np.float64, 2),
     "newsgroups_rec": ((3_970, 8_012), np.float32, 4),
     "cifar10_cnn": ((34_000, 2_560), np.uint8, 10),
+    "fashion_mnist": ((70_000, 784), np.uint8, 10),
+    "newsgroups": ((18_828, 25_622), np.float32, 20),
+    "usps": ((9_298, 256), np.uint16, 10),
+    "coil20": ((1_440, 1_024), np.uint8, 20),
+    "webkb": ((8_282, 13_967), np.float32, 7),
+    "cora": ((2_708, 1_433), np.uint8, 7),
 }
 
 
@@ -47,6 +55,15 @@ def test_text_is_csr_with_32_bit_indices(load: Callable[[str], tuple[Any, Any]])
     assert X.indices.dtype == X.indptr.dtype == np.int32
     assert X.nnz == 237_142
     assert_array_equal(np.round(X.multiply(X).sum(axis=1), 4), 1)  # unit rows
+
+
+def test_counts_of_words_are_whole_numbers_in_the_places_of_their_weights(
+    load: Callable[[str], tuple[Any, Any]],
+) -> None:
+    weights, counts = load("newsgroups_rec")[0], data_sets.load("newsgroups_rec:counts")[0]
+    assert_array_equal(counts.indices, weights.indices)
+    assert_array_equal(counts.data, np.rint(counts.data))
+    assert counts.data.min() >= 1
 
 
 def test_a_file_is_read_from_the_folder_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,8 +93,8 @@ def test_no_data_folder_is_an_error_that_names_both_places(tmp_path: Path, monke
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"'iris': one of digits, wine, mnist"):
-        data_sets.load("iris")
+    with pytest.raises(InputError, match=r"'tulips': one of digits, wine, iris"):
+        data_sets.load("tulips")
 
 
 def test_a_pair_is_the_rows_of_two_classes_in_their_order() -> None:

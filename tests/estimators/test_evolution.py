@@ -431,3 +431,12 @@ def test_next_to_no_regularization_ends_with_a_fitness_that_can_be(regularizatio
 def test_a_width_that_no_number_holds_is_refused(sigma: float) -> None:
     with pytest.raises(dmmc.InputError, match="choose a sigma nearer to 1"):
         dmmc.fit(np.random.default_rng(0).standard_normal((50, 3)), 2, method="evommc", sigma=sigma)
+
+
+def test_the_restart_that_agrees_most_with_the_others_may_win() -> None:
+    X, y = make_circles(120, noise=0.1, random_state=0)
+    by = {
+        select: EvolutionaryMMC(2, n_init=4, select=select, random_state=0).fit(X) for select in ("medoid", "objective")
+    }
+    assert by["objective"].objective_ <= by["medoid"].objective_
+    assert 0 < by["medoid"].labels_.sum() < len(y)

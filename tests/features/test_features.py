@@ -518,7 +518,7 @@ def test_labels_are_what_predict_gives_on_the_training_rows(
     np.testing.assert_array_equal(loaded.predict(X), run.labels)
     if init == "graph":
         assert loaded.merge_tree_.tobytes() == model.merge_tree_.tobytes()
-        assert model.merge_tree_.shape == (31, 3)
+        assert len(model.merge_tree_) in (31, 35)  # of 32 or 36 groups
 
 
 def test_latent_semantic_features_are_the_same_of_dense_and_of_sparse_rows() -> None:
@@ -706,7 +706,7 @@ def test_a_report_is_written_with_features(features: str, make: Callable[[Array]
         ({"n_neighbors": None}, "n_neighbors is None; a whole number from 2 to 200 is wanted."),
         (
             {"features": "foo"},
-            "features is 'foo'; choose one of 'raw', 'nystroem', 'lsa', 'smooth', 'spectral', 'umap'.",
+            "features is 'foo'; choose one of 'raw', 'axes', 'nystroem', 'lsa', 'smooth', 'spectral', 'umap'.",
         ),
         ({"features": None}, "features is None; choose one of"),
         ({"init": "graf"}, "init is 'graf'; choose one of 'k-means', 'graph', 'pca', 'random', or labels."),

@@ -157,7 +157,7 @@ def grown(X: Array, k: int, steps: int | None = None, **params: Any) -> tuple[Gr
     model = SplittingMMC(k, **params)
     with Local(open_dataset(X), 1) as engine:
         geometry, _ = measure(engine.dataset, engine.rows, "none")
-        lowest, highest = model._choose_bounds(len(X))
+        lowest, highest = model.choose_bounds(len(X))
 
         def pose_split(engine: Any, part: Any, seed: int, least: float, most: float) -> Search:
             return model._pose_split(FitContext(engine, part, seed), least, most)
@@ -176,7 +176,7 @@ def test_count_bounds_hold_for_leaves(k: int, min_size: float, max_size: float |
     X, _ = blobs((200, 100, 50, 11))
     model = SplittingMMC(k, min_size=min_size, max_size=max_size, random_state=0).fit(X)
     sizes = np.bincount(model.labels_, minlength=k)
-    lowest, highest = model._choose_bounds(len(X))
+    lowest, highest = model.choose_bounds(len(X))
     assert sizes.min() >= round(lowest * len(X))
     assert sizes.max() <= round(highest * len(X))
 
