@@ -35,17 +35,9 @@ def blobs(shares: tuple[int, ...], dimensions: int, half_side: float, deviation:
     return X, y
 
 
-def iris() -> Rows:
-    """Iris, from scikit-learn."""
-    from sklearn.datasets import load_iris
-
-    X, y = load_iris(return_X_y=True)
-    return X, y
-
-
 UNEVEN = (80, 10, 10)
 SETS: dict[str, Callable[[], Rows]] = {
-    "iris": iris,
+    "iris": partial(data_sets.load, "iris"),
     "wine": partial(data_sets.load, "wine"),
     "blobs 80/10/10, d = 2": partial(blobs, UNEVEN, 2, 10, 1, 2),
     "blobs 80/10/10, d = 5": partial(blobs, UNEVEN, 5, 5, 1, 0),
