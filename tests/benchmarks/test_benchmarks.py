@@ -51,6 +51,10 @@ EXPECTED = {
             "best error by label",
         ],
     },
+    "accuracy": {
+        "measured": {"cells", "missing"},
+        "lines": ["digits: lsmmc", "digits: k-means", "digits: held out", "iris: lsmmc", "iris: cpmmc"],
+    },
     "below_start": {
         "measured": {"sets", "variants"},
         "lines": ["iris: accuracy, end / start", "digits: accuracy", "iris, C = 10: accuracy", "from the true labels"],
