@@ -32,6 +32,11 @@ def skip(what: str, why: str) -> NoReturn:
 # ----------------------------------------------------------------------------------------- which process runs what
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How much `tests/faults/test_fuzz.py` alters."""
+    parser.addoption("--fuzz", type=int, default=200, help="alterations of each method's checkpoint")
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Two to four processes, as the machine has cores; none for a single file, which is done sooner without."""
     if len(config.args) == 1 and Path(config.args[0].partition("::")[0]).is_file():

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dmmc.convert.reading import Piece, Reader
 from dmmc.data.blocks import Csr
+from dmmc.data.readers import store_checks
 from dmmc.data.readers.zarr_nodes import MADE_UP
 from dmmc.errors import InputError
 from dmmc.machine import MIB
@@ -184,6 +185,7 @@ class Writer:
             _create_group(store, ANNDATA)
             self._write_frames(store)
         chunk_rows = self._finish_matrix(store / "X" if annotated else store, n_features)
+        _seal(store, annotated)
         size = self._values.nbytes + (self._columns.nbytes + self._indptr.nbytes if reader.sparse else 0)
         return {
             "rows": self.n_rows,
@@ -219,6 +221,16 @@ class Writer:
         _write_frame(store / "var", self._names, self.reader.n_features, [])
         if labelled:
             self._labels.finish(store / "obs" / "label", ARRAY)
+
+
+def _seal(store: Path, annotated: bool) -> None:
+    """Seal the matrix, and the names around it."""
+    import zarr
+
+    root: Any = zarr.open(str(store), mode="r+")
+    if annotated:
+        store_checks.seal(root)
+    store_checks.seal(root["X"] if annotated else root, framed=annotated)
 
 
 def _write_frame(where: Path, names: GrowingArray, length: int, columns: list[str]) -> None:

@@ -14,8 +14,10 @@ from dmmc.data.blocks import Csr, block_bounds, csr_bounds
 from dmmc.data.dataset import Stored
 from dmmc.data.readers.csr import check_indptr, check_lengths, narrow_columns, sort_rows
 from dmmc.data.readers.numbers import as_numbers, comes_from, memory_dtype, name_rows
+from dmmc.data.readers.store_checks import name_damage
 from dmmc.data.readers.zarr_arrays import (
     check_complete,
+    check_seals,
     find_absent_chunk,
     find_rows,
     read_all,
@@ -37,17 +39,18 @@ def open_stored(source: Any, component: str | None = None) -> Stored | None:
     """
     if isinstance(source, str | os.PathLike):
         path = os.path.abspath(os.fspath(source)) if "://" not in os.fspath(source) else os.fspath(source)
-        with open_store(path) as node:
-            store = Path(path).name
+        store = Path(path).name
+        with open_store(path) as node, name_damage(store):
             found = find_matrix(node, store, component)
-            return _describe(found, Location(path, found.node.path), store)
+            return _describe(found, Location(path, found.node.path), store, component)
     if not (comes_from(source, "zarr") and hasattr(source, "store_path")):
         return None
     if type(source.store_path.store).__name__ in ("MemoryStore", "ManagedMemoryStore"):
         return None
     store = str(source.store_path.store)
-    found = find_matrix(source, store, component)
-    return _describe(found, Location(None, "", found.node), store)
+    with name_damage(store):
+        found = find_matrix(source, store, component)
+        return _describe(found, Location(None, "", found.node), store, component)
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Location:
             return root[self.inner] if self.inner else root
 
 
-def _describe(found: MatrixNode, location: Location, store: str) -> Stored:
+def _describe(found: MatrixNode, location: Location, store: str, component: str | None) -> Stored:
     """A matrix as its metadata describe it, after a check that all its chunks are there."""
     node, name = found.node, found.name
     if found.is_sparse:
@@ -91,6 +94,7 @@ def _describe(found: MatrixNode, location: Location, store: str) -> Stored:
         reader = ZarrRows(location, name, n_features)
         bounds = block_bounds(n_rows, n_features, dtype.itemsize)
     shape, names = (n_rows, n_features), read_names(found, store)
+    check_seals(found, component)
     return Stored(name, *shape, dtype, found.is_sparse, bounds, nnz, reader, **names)
 
 

@@ -80,7 +80,7 @@ class FitContext:
         if self.keeper is None:
             return make()
         sizes = {"n": self.engine.dataset.n_rows, "d": self.engine.dataset.n_features, **sizes}
-        find_misfit = partial(phase_shapes.find_misfit, shapes or phase, sizes)
+        find_misfit = partial(phase_shapes.find_misfit, shapes or phase, self.geometry, {**sizes})
         return self.keeper.remember(self.geometry.fingerprint, phase, make, find_misfit)
 
     def drive(self, solver: Any, begin: Callable[[], Any], max_iter: int) -> tuple[Any, list[dict[str, Any]], str]:

@@ -25,6 +25,7 @@ from dmmc.solvers.state_shapes import (
     Numbers,
     OneOf,
     Only,
+    Sizes,
     Spec,
     Text,
     Whole,
@@ -140,7 +141,7 @@ def _find_misfit(
         **more,
     }
     merged = {"merge_tree": Numbers(np.float64, "joins", 3, finite=False)}
-    sizes = {"K": 1 if n_clusters <= 2 else n_clusters - split}
+    sizes: Sizes = {"K": 1 if n_clusters <= 2 else n_clusters - split}
     misfit = find_misfit(arrays, Only(needed, merged), sizes)
     if misfit:
         return misfit

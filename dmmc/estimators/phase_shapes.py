@@ -9,14 +9,22 @@ from typing import Any
 import numpy as np
 
 from dmmc.estimators.parameters import ABOVE_0
+from dmmc.model.geometry import Geometry
 from dmmc.solvers import state_shapes
-from dmmc.solvers.state_shapes import Numbers, Only
+from dmmc.solvers.state_shapes import Numbers, Only, Sizes
+
+SLACK = 2.0
+"""Of the bounds, for rounding."""
 
 _LANDMARKS = {"points": Numbers(np.float64, "r", "d"), "root": Numbers(np.float64, "m", "r", least=1)}
 
 PHASES = {
     "axes": Only(
-        {"w": Numbers(np.float64, "p", "d"), "b": Numbers(np.float64, "p"), "rows": Numbers(np.float32, "n", "p")}
+        {
+            "w": Numbers(np.float64, "p", "d", within="steepest"),
+            "b": Numbers(np.float64, "p", within="highest"),
+            "rows": Numbers(np.float32, "n", "p"),
+        }
     ),
     "neighbours": Only(
         {
@@ -42,6 +50,11 @@ PHASES = {
 }
 
 
-def find_misfit(phase: str, sizes: dict[str, int], found: dict[str, Any]) -> str:
-    """Say where arrays are not those of a phase; "" where they are."""
-    return state_shapes.find_misfit(found, PHASES[phase], dict(sizes))
+def find_misfit(phase: str, geometry: Geometry, sizes: Sizes, found: dict[str, Any]) -> str:
+    """Say where arrays are not those of a phase; "" where they are.
+
+    Directions of norm 1 between centred and scaled rows bound those between raw rows, and their biases.
+    """
+    inverse = 1.0 / np.abs(geometry.unit)
+    bounds = {"steepest": SLACK * inverse.max(), "highest": SLACK * (np.abs(geometry.mean) * inverse).sum()}
+    return state_shapes.find_misfit(found, PHASES[phase], {**sizes, **bounds})

@@ -9,6 +9,7 @@ import numpy as np
 from dmmc.data.open import open_dataset
 from dmmc.data.readers.csr import COLUMNS_OF_INT32
 from dmmc.data.readers.numbers import memory_dtype
+from dmmc.data.readers.store_checks import name_damage
 from dmmc.data.readers.zarr_nodes import open_store
 from dmmc.errors import InputError
 from dmmc.info import row_numbers
@@ -16,6 +17,9 @@ from dmmc.info.check_numbers import find_problems
 from dmmc.info.memory import Size, estimate_bytes
 from dmmc.info.zarr_store import describe_zarr, has_real_numbers
 from dmmc.methods import METHODS
+
+LONGEST = 2**53
+"""A side of a matrix is shorter."""
 
 
 def info(source: Any, component: str | None = None, n_clusters: int = 10, *, check: bool = False) -> dict[str, Any]:
@@ -44,6 +48,8 @@ def info(source: Any, component: str | None = None, n_clusters: int = 10, *, che
         - ``memory_bytes``: the data in memory; ``fit_bytes``: for each method, what a fit into ``n_clusters`` clusters
           needs in all, see `dmmc.info.memory`; ``disk_bytes``: the store
         - ``feature_names`` and ``row_ids``: whether there are any; ``image_shape``
+        - ``checksums``: whether damage to a chunk is noticed when it is read; ``sealed``: whether all other changes of
+          the store are noticed, too
         - ``checked``: whether all numbers were read; ``problems``: a list of sentences
 
         What is not known is None.
@@ -57,6 +63,7 @@ def info(source: Any, component: str | None = None, n_clusters: int = 10, *, che
         ("name", "kind", "zarr_format", "shape", "dtype", "chunks", "shards", "n_chunks", "sparse", "nnz", "density")
     )
     found |= dict.fromkeys(("memory_bytes", "fit_bytes", "disk_bytes", "feature_names", "row_ids", "image_shape"))
+    found |= dict.fromkeys(("checksums", "sealed"))
     found |= {"n_clusters": n_clusters, "checked": check, "problems": []}
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
@@ -67,8 +74,8 @@ def info(source: Any, component: str | None = None, n_clusters: int = 10, *, che
         files = [Path(path)] if os.path.isfile(path) else Path(path).rglob("*")
         found["disk_bytes"] = sum(file.stat().st_size for file in files if file.is_file())
         try:
-            with open_store(path) as node:
-                describe_zarr(found, node, Path(path).name, component, check)
+            with open_store(path) as node, name_damage(found["name"]):
+                describe_zarr(found, node, found["name"], component, check)
         except InputError as error:
             found["problems"].append(str(error))
     elif hasattr(source, "store_path"):
@@ -82,6 +89,8 @@ def info(source: Any, component: str | None = None, n_clusters: int = 10, *, che
 def _add_memory(found: dict[str, Any], n_clusters: int) -> None:
     """Bytes in memory and for a fit, if shape and dtype are known and good."""
     if found["shape"] is None or len(found["shape"]) != 2 or not has_real_numbers(found):
+        return
+    if not all(0 < side < LONGEST for side in found["shape"]):
         return
     n_rows, n_features = found["shape"]
     itemsize = memory_dtype(np.dtype(found["dtype"]), found["name"]).itemsize
@@ -147,6 +156,8 @@ def format_info(found: dict[str, Any]) -> str:
     if found["feature_names"] is not None:
         add("feature names", "yes" if found["feature_names"] else "no")
         add("row ids", "yes" if found["row_ids"] else "no")
+    if found["checksums"] is not None:
+        add("damage", _describe_protection(found["checksums"], found["sealed"]))
     if found["disk_bytes"] is not None:
         add("on disk", _format_bytes(found["disk_bytes"]))
     if found["memory_bytes"] is not None:
@@ -160,6 +171,15 @@ def format_info(found: dict[str, Any]) -> str:
         read = "all numbers were read" if found["checked"] else "few numbers were read, ask for a check of all"
         add("problems", f"none found ({read})")
     return "\n".join(lines)
+
+
+def _describe_protection(checksums: bool, sealed: bool) -> str:
+    """Which damage to a store is noticed."""
+    if sealed:
+        return "is noticed: chunks have checksums, and a seal covers the rest"
+    if checksums:
+        return "to chunks is noticed, as they have checksums; to the metadata it may not be"
+    return "may not be noticed: this store has no checksums (stores that dmmc convert writes have)"
 
 
 def _format_bytes(n_bytes: int) -> str:

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.data.readers.numbers import memory_dtype
-from dmmc.data.readers.zarr_arrays import describe_missing_chunks
-from dmmc.data.readers.zarr_nodes import find_index, find_matrix, read_csr_shape
+from dmmc.data.readers.store_checks import MEMBERS, has_checksums, is_sealed
+from dmmc.data.readers.zarr_arrays import check_seals, describe_missing_chunks
+from dmmc.data.readers.zarr_nodes import MatrixNode, find_index, find_matrix, read_csr_shape
 from dmmc.errors import InputError
 from dmmc.info import row_numbers
 from dmmc.info.check_numbers import find_zarr_problems
@@ -45,23 +46,37 @@ def describe_zarr(found: dict[str, Any], root: Any, store: str, component: str |
             return
         _describe_array(found, matrix.node["data"])
         found.update(shape=list(shape), sparse=True, nnz=int(math.prod(matrix.node["data"].shape)))
-        problems += _find_csr_problems(matrix.node, matrix.name, shape)
+        others, lost = _find_csr_problems(matrix.node, matrix.name, shape)
     else:
         _describe_array(found, matrix.node)
-        problems += _find_array_problems(matrix.node, matrix.name) + _find_chunk_problems(matrix.node, matrix.name)
+        others = _find_array_problems(matrix.node, matrix.name)
+        lost = _find_chunk_problems(matrix.node, matrix.name)
+    problems += others + lost
+    _describe_protection(found, matrix, [index for index in indices.values() if index is not None])
     for axis, index in indices.items():
         if index is not None:
             name, length = f"{store}/{index.path}", found["shape"][axis == "var"]
             problems += _find_chunk_problems(index, name)
             if index.shape != (length,):
                 problems.append(f"{name} holds {math.prod(index.shape)} names for {length} of them.")
-    if not has_real_numbers(found):
+    if lost or not has_real_numbers(found):  # a store may be hollow, and say that it is huge
         return
     names = None if indices["var"] is None else tuple(str(name) for name in indices["var"][:])
     if check:
         problems += find_zarr_problems(matrix.node, tuple(found["shape"]), matrix.name, names)
+        try:
+            check_seals(matrix, component)
+        except InputError as error:
+            problems.append(str(error))
     if not matrix.is_sparse:
         problems += row_numbers.find_in_zarr(matrix.node, matrix.name, names, check=check)
+
+
+def _describe_protection(found: dict[str, Any], matrix: MatrixNode, names: list[Any]) -> None:
+    """Whether all arrays that are read have checksums, and whether what is read is what was sealed."""
+    parts = [matrix.node[part] for part in MEMBERS["csr_matrix"]] if matrix.is_sparse else [matrix.node]
+    found["checksums"] = all(has_checksums(array) for array in (*parts, *names))
+    found["sealed"] = is_sealed(matrix.node) and (matrix.frame is None or is_sealed(matrix.frame))
 
 
 def has_real_numbers(found: dict[str, Any]) -> bool:
@@ -117,7 +132,8 @@ def _find_chunk_problems(array: Any, name: str, indptr: NDArray[np.int64] | None
     return [] if sentence is None else [sentence]
 
 
-def _find_csr_problems(group: Any, name: str, shape: tuple[int, int]) -> list[str]:
+def _find_csr_problems(group: Any, name: str, shape: tuple[int, int]) -> tuple[list[str], list[str]]:
+    """What is wrong with the arrays of CSR rows, and which of their chunks are missing."""
     problems: list[str] = []
     data, indices, indptr = group["data"], group["indices"], group["indptr"]
     if indptr.shape != (shape[0] + 1,):
@@ -132,4 +148,4 @@ def _find_csr_problems(group: Any, name: str, shape: tuple[int, int]) -> list[st
             # only now are the beginnings of rows worth reading: to name the rows
             starts = None if lost or problems else np.asarray(indptr[:]).astype(np.int64)
             lost += _find_chunk_problems(array, f"{name}/{part}", starts)
-    return problems + lost + _find_array_problems(data, f"{name}/data")
+    return problems + _find_array_problems(data, f"{name}/data"), lost

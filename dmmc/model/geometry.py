@@ -16,6 +16,7 @@ from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
 from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.info import row_numbers
+from dmmc.machine import free_memory
 from dmmc.model import inspect, passes
 from dmmc.model.inspect import Description, Inspection, Limits
 
@@ -30,6 +31,8 @@ HOPELESS = 1e15
 """A row farther than this would overflow float32 when squared."""
 EQUAL = 1e-6
 """Rows of a part that differ by less than this fraction of the whole do not differ."""
+DENSE_ROWS = 8
+"""Hyperplanes, means and scales that a fit holds at least."""
 LARGEST = {np.float32: 1e30, np.float64: 1e150}
 """Numbers beyond this overflow when they are squared and summed in the compute type."""
 
@@ -83,6 +86,7 @@ def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tup
     scale : "auto", "standard" or "none"
     Returns geometry, and the dataset with the weights of outliers lowered (or as it was)
     """
+    _check_width(dataset)
     shift = _take_row(dataset, 0)
     found = list(run(inspect.inspect, shift))  # 1
     _check_numbers(dataset, found)
@@ -130,6 +134,16 @@ def measure_more(dataset: Rows, run: Callable[..., Iterable[Any]], before: Geome
     every = before.total + total
     joint = replace(before, mean=before.mean + (total / every) * (mean - before.mean), total=every)
     return replace(joint, total=total), joint
+
+
+def _check_width(dataset: Rows) -> None:
+    """A few rows of float64, which every method holds, fit into memory, however sparse the data are."""
+    wanted, free = 8 * dataset.n_features * DENSE_ROWS, free_memory()
+    if free is not None and wanted > free:
+        raise InputError(
+            f"{dataset.name} has {dataset.n_features} features: {DENSE_ROWS} dense rows of them need "
+            f"{wanted / 1e6:.0f} MB, and {free / 1e6:.0f} MB are free."
+        )
 
 
 def _check_numbers(dataset: Rows, found: list[Inspection]) -> None:

@@ -89,7 +89,7 @@ def read(folder: Path, kind: str, *, sealed: bool = False) -> tuple[dict[str, An
     Where it is to be `sealed`, one without a seal is refused, unless it is older than seals.
     """
     path = folder / f"{kind}.json"
-    description = _parse_description(_read_file(path, LARGEST_DESCRIPTION), path, kind)
+    description = _parse_description(read_file(path, LARGEST_DESCRIPTION), path, kind)
     content, listed = description.get("content"), description.get("arrays")
     if not isinstance(content, dict) or not isinstance(listed, dict):
         raise InputError(f"{path} is damaged: content or arrays are missing.")
@@ -131,7 +131,7 @@ def _read_array(folder: Path, name: str, entry: Any) -> Array:
     size = entry.get("bytes")
     if not isinstance(size, int):
         raise InputError(f"{folder} does not say how large {file} is.")
-    data = _read_file(path, size)
+    data = read_file(path, size)
     if len(data) != size or hashlib.sha256(data).hexdigest() != entry.get("sha256"):
         raise InputError(f"{path} is damaged: it is not the file that was written.")
     try:
@@ -151,7 +151,7 @@ def _parse_array(data: bytes) -> Array:
     return flat.reshape(shape, order="F" if by_columns else "C").copy()  # a copy, as other arrays can be written to
 
 
-def _read_file(path: Path, most: int) -> bytes:
+def read_file(path: Path, most: int) -> bytes:
     """Content of a plain file of at most so many bytes, not reached through a link."""
     try:
         if path.is_symlink() or not path.is_file():

@@ -32,7 +32,7 @@ def write_folder(target: Path, *, replace: bool = True, unique: bool = False) ->
     that two processes may write at once; otherwise the next run removes what a killed process left behind.
     """
     aside = _aside(target, f"{secrets.token_hex(4)}.new" if unique else "new")
-    shutil.rmtree(aside, ignore_errors=True)
+    _remove_tree(aside)
     aside.mkdir(parents=True)
     try:
         yield aside
@@ -42,17 +42,19 @@ def write_folder(target: Path, *, replace: bool = True, unique: bool = False) ->
             os.rename(aside, target)
             sync(target.parent)
     except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
+        _remove_tree(aside)
         raise
 
 
 def remove_folder(folder: Path) -> None:
     """Remove a folder; a process killed on the way leaves nothing under its name."""
     aside = _aside(folder, "new")
-    shutil.rmtree(aside, ignore_errors=True)
+    _remove_tree(aside)
     with suppress(FileNotFoundError):
         os.rename(folder, aside)
-    shutil.rmtree(aside, ignore_errors=True)
+    if os.path.lexists(aside) and (aside.is_symlink() or not aside.is_dir()):
+        aside.unlink()  # no folder: somebody put it there
+    _remove_tree(aside)
 
 
 def swap(new: Path, target: Path) -> None:
@@ -66,11 +68,11 @@ def swap(new: Path, target: Path) -> None:
         os.rename(new, target)
     elif not _exchange(new, target):
         old = _aside(target, "old")
-        shutil.rmtree(old, ignore_errors=True)
+        _remove_tree(old)
         os.rename(target, old)
         os.rename(new, target)
     sync(target.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    _remove_tree(old)
 
 
 def restore(target: Path) -> None:
@@ -78,7 +80,13 @@ def restore(target: Path) -> None:
     old = _aside(target, "old")
     if old.exists() and not target.exists():
         os.rename(old, target)
-    shutil.rmtree(old, ignore_errors=True)
+    _remove_tree(old)
+
+
+def _remove_tree(folder: Path) -> None:
+    """Remove a folder as far as possible. What is none stays: a pipe would be waited for."""
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _aside(target: Path, end: str) -> Path:

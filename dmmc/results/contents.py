@@ -27,10 +27,12 @@ from typing import Any
 from dmmc import __version__, report
 from dmmc.array_types import Array
 from dmmc.errors import ClusteringWarning, InputError
+from dmmc.machine import MIB
 from dmmc.plain_json import plain
 from dmmc.report.summary import Summary
 from dmmc.results import array_folder, atomic_files
 from dmmc.results.label_arrays import write_arrays
+from dmmc.results.summary_folder import read_summary, write_summary
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "zarr", "dask", "sparse", "piqp", "plotly")
 MARK = "UNFINISHED.txt"  # file in a folder that is not completely written
@@ -38,7 +40,8 @@ UNFINISHED = (
     "is unfinished: a run is still writing it, or was interrupted and can go on with dmmc fit --resume "
     "(dmmc.fit(..., resume=True))."
 )
-LONGEST_ID = 200  # characters of a row's id that the report keeps; labels.csv has all of them
+LARGEST_JSON = 1024 * MIB
+"""Bytes of a `run.json` or `history.jsonl` that are read."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,9 @@ def write_result(folder: Path, result: Result) -> None:
     """Write everything to a folder that has its `history.jsonl` already."""
     _write_labels(folder, result)
     array_folder.write(folder / "model", "model", *result.model, sealed=True)
-    _write_summary(folder / "summary", result)
+    n_features = result.run["data"]["n_features"]
+    names, ids = result.feature_names, result.row_ids
+    write_summary(folder / "summary", result.summary, names, ids, n_features, result.image_shape)
     atomic_files.write_bytes(folder / "run.json", json.dumps(plain(result.run), indent=1).encode())
     if not report.available():
         return
@@ -95,21 +100,10 @@ def _write_labels(folder: Path, result: Result) -> None:
             writer.writerows(zip((str(name) for name in result.row_ids), result.labels.tolist(), strict=True))
 
 
-def _write_summary(folder: Path, result: Result) -> None:
-    summary, names, ids = result.summary, result.feature_names, result.row_ids
-    content = {
-        "names": None if names is None else [str(names[column]) for column in summary.columns],
-        "ids": None if ids is None else [str(ids[int(row)])[:LONGEST_ID] for row in summary.examples[:, 2]],
-        "n_features": result.run["data"]["n_features"],
-        "image_shape": result.image_shape,
-    }
-    array_folder.write(folder, "summary", content, summary._asdict(), sealed=True)
-
-
 def write_report(folder: Path, image_shape: tuple[int, ...] | None = None) -> Path:
     """Write `report.html` from what a result folder holds."""
     run, history = read_run(folder), _read_history(folder)
-    content, summary = _read_summary(folder / "summary")
+    content, summary = read_summary(folder / "summary")
     n_features, columns = content["n_features"], summary.columns
     shape = image_shape or (tuple(content["image_shape"]) if content["image_shape"] else None)
     check_image_shape(shape, n_features)
@@ -160,8 +154,8 @@ def _name_axes(run: dict[str, Any], n_clusters: int) -> tuple[tuple[str, str], s
 def read_run(folder: Path) -> dict[str, Any]:
     """`run.json` of a result folder."""
     try:
-        run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        run = json.loads(array_folder.read_file(folder / "run.json", LARGEST_JSON))
+    except (ValueError, RecursionError) as error:
         if is_unfinished(folder):
             raise InputError(f"{folder} {UNFINISHED}") from error
         raise InputError(f"{folder} is not a dmmc result: its run.json is missing or damaged.") from error
@@ -173,34 +167,14 @@ def read_run(folder: Path) -> dict[str, Any]:
 def _read_history(folder: Path) -> list[dict[str, Any]]:
     path = folder / "history.jsonl"
     try:
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} is missing or damaged.") from error
+        lines = [json.loads(line) for line in array_folder.read_file(path, LARGEST_JSON).splitlines()]
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is damaged: each line should be JSON.") from error
     if not all(isinstance(line, dict) for line in lines):
         raise InputError(f"{path} is damaged: each line should be an object.")
     return lines
-
-
-def _read_summary(folder: Path) -> tuple[dict[str, Any], Summary]:
-    content, arrays = array_folder.read(folder, "summary", sealed=True)
-    try:
-        found = Summary(**arrays)
-        k, bins, sampled, shown, kept = (len(found[i]) for i in (0, 1, 5, 6, 8))
-        whole = [array.shape for array in found] == [
-            *((k,), (bins,), (k, bins - 1)),
-            *((sampled, 2), (sampled,), (sampled,)),
-            *((shown, 4), (shown, kept), (kept,)),
-        ]
-        whole &= all(array.dtype.kind in "biuf" for array in found) and isinstance(content["n_features"], int)
-        for name, length in (("names", kept), ("ids", shown)):
-            texts = content[name]
-            whole &= texts is None or (len(texts) == length and all(isinstance(text, str) for text in texts))
-        whole &= all(isinstance(side, int) and side > 0 for side in content["image_shape"] or ())
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{folder} does not hold what a report needs: {error}.") from error
-    if not whole:
-        raise InputError(f"{folder} holds arrays that do not fit together.")
-    return content, found
 
 
 def describe_environment() -> dict[str, Any]:

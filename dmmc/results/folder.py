@@ -142,7 +142,9 @@ class Out:
         self._history = self._open_history()
 
     def _open_history(self) -> IO[str]:
-        return open(self._stage / "history.jsonl", "a", encoding="utf-8")
+        path = self._stage / "history.jsonl"
+        _refuse_odd_file(path)
+        return open(path, "a", encoding="utf-8")
 
     def finish(self, found: Result) -> None:
         """Write the result, remove the mark and, with `overwrite`, replace the earlier result."""
@@ -201,6 +203,8 @@ def _describe_run() -> bytes:
 
 def _hold_lock(path: Path, name: str) -> IO[bytes]:
     """Open and lock a file; the system unlocks it when this process ends, however it ends."""
+    if not path.is_symlink():  # which is not followed
+        _refuse_odd_file(path)
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         lock = os.fdopen(descriptor, "r+b")
@@ -218,6 +222,12 @@ def _hold_lock(path: Path, name: str) -> IO[bytes]:
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return lock
         lock.close()  # its last holder has just removed it: a new one is needed
+
+
+def _refuse_odd_file(path: Path) -> None:
+    """Refuse something else in the place of a file that a run opens to write: a pipe would be waited for."""
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+        raise InputError(f"{path} is no plain file, as dmmc writes it: move it away, or choose another folder.")
 
 
 def _remove_empty(folders: Sequence[Path]) -> None:

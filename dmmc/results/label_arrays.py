@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmmc.array_types import Array
+from dmmc.data.readers.store_checks import check_seal, refuse_odd_files, seal
 from dmmc.data.readers.zarr_arrays import describe_missing_chunks
 from dmmc.errors import InputError, refuse_url
 from dmmc.machine import MIB
@@ -33,6 +34,7 @@ def read_labels(path: str) -> Array:
     file = Path(path)
     if not file.exists():
         raise InputError(f"{path} does not exist; {WANTED} is wanted.")
+    refuse_odd_files(path)
     with _name_file(path):
         if file.is_dir():
             return _read_zarr(file)
@@ -74,7 +76,9 @@ def _read_zarr(path: Path) -> Array:
         raise InputError(f"{path} is a zarr group; the path of an array of labels is wanted.")
     if (lost := describe_missing_chunks(found, str(path))) is not None:
         raise InputError(lost)
-    return np.asarray(found[...])
+    labels = np.asarray(found[...])
+    check_seal(found, str(path))
+    return labels
 
 
 def _read_numpy(path: Path, key: str) -> Array:
@@ -148,14 +152,16 @@ def open_to_write(path: str) -> Any:
 def create_arrays(wanted: Mapping[Path, tuple[tuple[int, ...], type]]) -> Iterator[dict[Path, Path]]:
     """Create zarr arrays aside, for whoever can to write; they appear when the block ends, or none does if it fails.
 
-    They have checksums, and no chunk is left out: what is lost or damaged later is noticed. `wanted` has the shape and
-    type of the array at each path; the block is given where each array is until then.
+    They have checksums and a seal, and no chunk is left out: what is lost or damaged later is noticed. `wanted` has the
+    shape and type of the array at each path; the block is given where each array is until then.
     """
     with ExitStack() as stack:
         asides = {path: stack.enter_context(write_folder(path, replace=False)) for path in wanted}
         for path, (shape, kind) in wanted.items():
             _create(asides[path], shape, kind)
         yield asides
+        for aside in asides.values():
+            seal(open_to_write(str(aside)))
 
 
 def _create(path: Path, shape: tuple[int, ...], kind: type) -> None:

@@ -19,11 +19,10 @@ from dmmc.model import passes
 from dmmc.model.losses import Loss
 from dmmc.model.passes import Answer, ByScores, Drawn, Given, Hyperplanes, Labelling, Oracle, Request, Sweep
 from dmmc.solvers import bias_box, count_bounds
-from dmmc.solvers.cutting_plane_state import Point, Problem, Run, State, describe_shapes
+from dmmc.solvers.cutting_plane_state import Point, Problem, Run, State, find_misfit
 from dmmc.solvers.driver import Restarts
 from dmmc.solvers.required_parts import check_convex, check_parts
 from dmmc.solvers.reseed import reseed_cluster
-from dmmc.solvers.state_shapes import find_misfit
 
 NAME = "the cutting-plane solver"
 IDLE_ROUNDS = 15
@@ -82,7 +81,7 @@ class CuttingPlane(Restarts):
 
     def find_misfit(self, state: State) -> str:
         """Say where a state that was read from a file is not one of this problem; "" where it is."""
-        return find_misfit(state, *describe_shapes(self.problem))
+        return find_misfit(state, self.problem)
 
     def report(self, state: State) -> dict[str, Any]:
         """Of the best run: the objective at this pass's point and the lowest so far, and its convex problem's gap."""

@@ -14,6 +14,7 @@ from dmmc.model.geometry import Geometry
 from dmmc.model.losses import Loss, Table
 from dmmc.model.passes import Labelling
 from dmmc.pairs.losses import PairLosses
+from dmmc.solvers import state_shapes
 from dmmc.solvers.state_shapes import (
     COUNTED,
     REACH,
@@ -30,7 +31,9 @@ from dmmc.solvers.state_shapes import (
 )
 
 ROUNDING = 1e-9
-"""Of shares."""
+"""Of shares, and of inner products."""
+FARTHEST = 1e16
+"""No row is as far out, in units of the root mean squared norm."""
 
 
 @dataclass(frozen=True)
@@ -165,20 +168,36 @@ class State(NamedTuple):
     runs: tuple[Run, ...]
 
 
+def find_misfit(state: State, problem: Problem) -> str:
+    """Say where a state is none of this problem; "" where it is one."""
+    misfit = state_shapes.find_misfit(state, *describe_shapes(problem))
+    if misfit:
+        return misfit
+    for number, run in enumerate(state.runs):
+        planes = run.planes
+        gram = planes.move(planes.intercepts, planes.slopes, planes.tilts).gram
+        if not np.allclose(gram, planes.gram, ROUNDING, ROUNDING * np.abs(gram).max(initial=0.0)):
+            return f"runs[{number}].planes.gram is not that of its slopes"
+    return ""
+
+
 def describe_shapes(problem: Problem) -> tuple[Spec, dict[str, int]]:
     """The specification of a State of this problem, and the sizes in it."""
     floats, integers = partial(Numbers, np.float64), partial(Numbers, np.int64)
     reach = REACH * (1.0 + sum(problem.budgets))
     point = {**describe_planes("K", low=-reach, high=reach), "value": Between()}
+    # a plane is a mean over rows, whose root mean squared norm is 1; linked rows may be far out
+    height, pull = (2.0 * problem.n_clusters * (1.0 + float(np.abs(part).max())) for part in problem.table[1:])
+    far = pull if problem.pairs is None else FARTHEST
     planes = {
         "points": floats("m", "K", "d"),
         "offsets": floats("m", "K"),
         "prices": floats("m", "K"),
-        "intercepts": floats("m", low=-reach, high=reach),
-        "slopes": floats("m", "Kd", low=-reach, high=reach),
-        "tilts": floats("m", "K", low=-reach, high=reach),
+        "intercepts": floats("m", low=-height, high=height),
+        "slopes": floats("m", "Kd", low=-far, high=far),
+        "tilts": floats("m", "K", low=-pull, high=pull),
         "gram": floats("m", "m", "K", "K") if problem.norm.by_row else floats("m", "m"),
-        "multipliers": floats("m", low=0, high=reach),
+        "multipliers": floats("m", low=0, high=2.0 * max(problem.budgets)),
         "idle": integers("m", low=0, high=COUNTED),
         "groups": integers("m", low=0, high=len(problem.budgets) - 1),
     }

@@ -30,11 +30,13 @@ from dmmc.model.passes import ByScores, Drawn, Given
 Spec = Any
 """One of the classes below, or a mapping from names to specifications."""
 Side = int | str
+Sizes = dict[str, Any]
+"""Of the sides that have names, and bounds that have one."""
 
 COUNTED = 2**53
 """No counter reaches this number."""
-REACH = 1e16
-"""No hyperplane on centred and scaled rows has a larger number, in units of 1 + C: no row is as far out as this."""
+REACH = 1e9
+"""No hyperplane on centred and scaled rows has a larger number, nor a price, in units of 1 + C."""
 LARGEST = float(np.finfo(np.float64).max)
 """Of finite numbers."""
 REAL = int | float | np.integer | np.floating
@@ -47,6 +49,7 @@ class Numbers:
 
     low, high : least and largest value, both included
     below : a size that all are below, as a side of a shape
+    within : name of a number, given with the sizes, that none is farther from 0 than
     values : the only ones that there are
     finite : whether all are; else all but NaN
     rising : whether each is larger than the one before it
@@ -60,16 +63,17 @@ class Numbers:
         low: float = -np.inf,
         high: float = np.inf,
         below: Side = "",
+        within: str = "",
         values: tuple[int, ...] = (),
         finite: bool = True,
         rising: bool = False,
         least: int = 0,
     ) -> None:
         self.dtype = dtype if isinstance(dtype, str) else np.dtype(dtype)
-        self.shape, self.low, self.high, self.below = shape, low, high, below
+        self.shape, self.low, self.high, self.below, self.within = shape, low, high, below, within
         self.values, self.finite, self.rising, self.least = values, finite, rising, least
 
-    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
+    def _compare(self, value: Any, sizes: Sizes, path: str) -> str:
         fits = isinstance(value, np.ndarray) and value.ndim == len(self.shape)
         if fits and isinstance(self.dtype, str):
             fits = value.dtype.kind in self.dtype
@@ -87,8 +91,11 @@ class Numbers:
             return f"{path} is empty"
         if np.isnan(value).any() or (self.finite and not np.isfinite(value).all()):
             return f"{path} holds NaN or infinity"
-        high = self.high if self.below == "" else min(self.high, _find_size(self.below, sizes, np.inf) - 1)
-        if value.size and (value.min() < self.low or value.max() > high):
+        reach = sizes[self.within] if self.within else np.inf
+        low, high = max(self.low, -reach), min(self.high, reach)
+        if self.below != "":
+            high = min(high, _find_size(self.below, sizes, np.inf) - 1)
+        if value.size and (value.min() < low or value.max() > high):
             return f"{path} holds a value out of range"
         if self.values and not np.isin(value, self.values).all():
             return f"{path} holds a value that is none of {', '.join(map(str, self.values))}"
@@ -104,7 +111,7 @@ class Each:
     least: int = 1
     numbered: str = ""
 
-    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
+    def _compare(self, value: Any, sizes: Sizes, path: str) -> str:
         if not isinstance(value, tuple | list):
             return f"{path} is not a tuple"
         if len(value) != _find_size(self.count, sizes, len(value)) or (self.count == "" and len(value) < self.least):
@@ -124,7 +131,7 @@ class Either:
     def __init__(self, *choices: Spec) -> None:
         self.choices = choices
 
-    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
+    def _compare(self, value: Any, sizes: Sizes, path: str) -> str:
         misfit = ""
         for choice in self.choices:
             known = dict(sizes)
@@ -141,7 +148,7 @@ class Kinds:
 
     by_type: Mapping[type, Spec]
 
-    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
+    def _compare(self, value: Any, sizes: Sizes, path: str) -> str:
         spec = self.by_type.get(type(value))
         return f"{path} is of another kind" if spec is None else find_misfit(value, spec, sizes, path)
 
@@ -153,7 +160,7 @@ class Only:
     needed: Mapping[str, Spec]
     optional: Mapping[str, Spec] = field(default_factory=dict)
 
-    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
+    def _compare(self, value: Any, sizes: Sizes, path: str) -> str:
         if not isinstance(value, Mapping):
             return f"{path} has no members"
         for name in value:
@@ -170,7 +177,7 @@ class Every:
 
     member: Spec
 
-    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
+    def _compare(self, value: Any, sizes: Sizes, path: str) -> str:
         if not isinstance(value, Mapping):
             return f"{path} has no members"
         found = (find_misfit(member, self.member, dict(sizes), f"{path}.{name}") for name, member in value.items())
@@ -184,7 +191,7 @@ class Between:
     low: float = -np.inf
     high: float = np.inf
 
-    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
+    def _compare(self, value: Any, sizes: Sizes, path: str) -> str:
         number = isinstance(value, REAL) and not isinstance(value, bool)
         return "" if number and self.low <= value <= self.high else f"{path} is out of range"
 
@@ -196,7 +203,7 @@ class Whole:
     low: int = 0
     high: float = COUNTED
 
-    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
+    def _compare(self, value: Any, sizes: Sizes, path: str) -> str:
         number = isinstance(value, int | np.integer) and not isinstance(value, bool)
         return "" if number and self.low <= value <= self.high else f"{path} is no whole number, or out of range"
 
@@ -207,7 +214,7 @@ class OneOf:
     def __init__(self, *wanted: object) -> None:
         self.wanted = wanted
 
-    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
+    def _compare(self, value: Any, sizes: Sizes, path: str) -> str:
         value = value.item() if isinstance(value, np.generic) else value
         known = any(type(value) is type(one) and value == one for one in self.wanted)
         return "" if known else f"{path} is not {' or '.join(map(repr, self.wanted))}"
@@ -216,25 +223,25 @@ class OneOf:
 class Text:
     """Any text."""
 
-    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
+    def _compare(self, value: Any, sizes: Sizes, path: str) -> str:
         return "" if isinstance(value, str) else f"{path} is no text"
 
 
 class Flag:
     """True or false."""
 
-    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
+    def _compare(self, value: Any, sizes: Sizes, path: str) -> str:
         return "" if isinstance(value, bool | np.bool_) else f"{path} is neither true nor false"
 
 
 class Anything:
     """What is looked at elsewhere, or never used."""
 
-    def _compare(self, value: Any, sizes: dict[str, int], path: str) -> str:
+    def _compare(self, value: Any, sizes: Sizes, path: str) -> str:
         return ""
 
 
-def find_misfit(value: Any, spec: Spec, sizes: dict[str, int], path: str = "it") -> str:
+def find_misfit(value: Any, spec: Spec, sizes: Sizes, path: str = "it") -> str:
     """Say where a value differs from its specification; "" where it fits. Sizes that are found are added to `sizes`."""
     if not isinstance(spec, Mapping):
         return str(spec._compare(value, sizes, path))
@@ -251,7 +258,7 @@ def find_misfit(value: Any, spec: Spec, sizes: dict[str, int], path: str = "it")
     return ""
 
 
-def _find_size(side: Side, sizes: Mapping[str, int], unknown: float) -> float:
+def _find_size(side: Side, sizes: Sizes, unknown: float) -> float:
     return sizes.get(side, unknown) if isinstance(side, str) else side
 
 

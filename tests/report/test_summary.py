@@ -17,7 +17,7 @@ from dmmc.engine import Local
 from dmmc.model.passes import Hyperplanes
 from dmmc.report import summary
 from dmmc.report.summary import Summary, summarise
-from dmmc.results import array_folder, contents
+from dmmc.results import array_folder, contents, summary_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
 
@@ -194,7 +194,7 @@ def test_hostile_names_are_kept_short_and_the_report_is_made(tmp_path: Path) -> 
     run = dmmc.fit(frame, 3, out=tmp_path / "out", max_iter=20)
     content, _ = array_folder.read(tmp_path / "out" / "summary", "summary")
     assert content["names"] == HOSTILE
-    assert max(map(len, content["ids"])) == contents.LONGEST_ID
+    assert max(map(len, content["ids"])) == summary_folder.LONGEST_ID
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page
     assert dmmc.load(tmp_path / "out").feature_names_in_.tolist() == HOSTILE

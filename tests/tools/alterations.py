@@ -49,8 +49,9 @@ def list_places(tree: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, 
 
 def choose_place(tree: Any, rng: Random) -> tuple[Any, ...]:
     """Any place alike, or going down by chance: a long list has most places, but it is only one thing."""
-    if rng.random() < 0.3:
-        return tuple(pick(rng, list(list_places(tree))))
+    places = list(list_places(tree))
+    if places and rng.random() < 0.3:
+        return tuple(pick(rng, places))
     place: tuple[Any, ...] = ()
     while isinstance(tree, dict | list) and tree and (not place or rng.random() < 0.9):
         place = (*place, pick(rng, list(tree) if isinstance(tree, dict) else range(len(tree))))
@@ -226,7 +227,7 @@ def alter_encoded(tree: Any, data: Any, rng: Random) -> tuple[Any, Any, str]:
     entry = pick(rng, entries)
     dtype, shape, order, start = entry["array"]
     count = math.prod(shape) * np.dtype(dtype).itemsize
-    array = np.frombuffer(data[start : start + count].tobytes(), dtype).reshape(shape, order=order)
+    array = np.frombuffer(data[start : start + count].tobytes(), dtype).reshape(shape, order=order).copy()
     array, words = alter_array(array, rng)
     new = np.ascontiguousarray(array)
     entry["array"] = [new.dtype.str, list(new.shape), pick(rng, "CCCCF"), len(data)]

@@ -97,7 +97,7 @@ class ForkServer:
         function : "module:name"
         arguments : words
         cwd : working directory
-        path : folder of further modules
+        path : folders of further modules, as of PYTHONPATH
         at_once : end without the clean-up of Python, which is quicker
         environment : variables; those of Dask are heeded, those that are read on import are not
         """
@@ -168,7 +168,7 @@ def prepare(place: str, cwd: str, path: str, environment: Mapping[str, str]) -> 
         os.close(opened)
     os.chdir(cwd)
     if path:
-        sys.path.insert(0, path)
+        sys.path[:0] = path.split(os.pathsep)
     os.environ.update(environment)
     if environment:
         dask.config.refresh()

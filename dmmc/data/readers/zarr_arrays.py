@@ -13,6 +13,7 @@ from dmmc.data.blocks import Csr
 from dmmc.data.readers import LoadedMatrix
 from dmmc.data.readers.csr import COLUMNS_OF_INT32, check_indptr, check_lengths, narrow_columns, sort_rows
 from dmmc.data.readers.numbers import as_numbers, memory_dtype, name_rows
+from dmmc.data.readers.store_checks import check_seal, name_damage, show_error
 from dmmc.data.readers.zarr_nodes import MatrixNode, find_index, find_matrix, read_csr_shape
 from dmmc.errors import InputError
 from dmmc.machine import MIB, count_threads
@@ -26,9 +27,20 @@ def load_zarr(
     node: Any, store: str, component: str | None, n_jobs: int | None, limit: TimeLimit = NO_LIMIT
 ) -> LoadedMatrix:
     """Read a zarr array, a group of CSR arrays, or the one matrix that a group holds."""
-    found = find_matrix(node, store, component)
-    read = read_csr if found.is_sparse else read_all
-    return LoadedMatrix(found.name, read(found.node, found.name, n_jobs, limit=limit), **read_names(found, store))
+    with name_damage(store):
+        found = find_matrix(node, store, component)
+        read = read_csr if found.is_sparse else read_all
+        rows = read(found.node, found.name, n_jobs, limit=limit)
+        matrix = LoadedMatrix(found.name, rows, **read_names(found, store))
+        check_seals(found, component)
+        return matrix
+
+
+def check_seals(found: MatrixNode, component: str | None) -> None:
+    """Refuse a matrix that was changed since dmmc wrote it, or the names around it; last, as chunks say more."""
+    check_seal(found.node, found.name, alone=component is None and found.frame is None and bool(found.node.path))
+    if found.frame is not None:
+        check_seal(found.frame, found.name.removesuffix("/X"))
 
 
 def read_names(found: MatrixNode, store: str) -> dict[str, Any]:
@@ -48,7 +60,10 @@ def _read_index(group: Any, axis: str, store: str) -> NDArray[Any] | None:
     column = find_index(group, axis)
     if column is None:
         return None
-    check_complete(column, f"{store}/{column.path}", None)
+    name = f"{store}/{column.path}"
+    if column.ndim != 1:
+        raise InputError(f"{name} has {column.ndim} axes: one name after the other is wanted.")
+    check_complete(column, name, None)
     return np.array(column[:].tolist(), dtype=str)
 
 
@@ -111,7 +126,7 @@ def unreadable_chunk(name: str, rows: str, error: Exception) -> InputError:
     """What to raise for a chunk that zarr cannot read."""
     return InputError(
         f"{name}: a chunk of {rows} could not be read, it is truncated, corrupt or unreadable "
-        f"({type(error).__name__}: {error}): restore it from a copy."
+        f"({show_error(error)}): restore it from a copy."
     )
 
 
@@ -136,6 +151,8 @@ def describe_missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | N
     sizes = array.shards or array.chunks
     grid = [math.ceil(length / size) for length, size in zip(array.shape, sizes, strict=True)]
     stored = _list_keys(array) - {"zarr.json", ".zarray", ".zattrs", ".zmetadata"}
+    if array.shards:  # zarr takes an empty one for one without chunks
+        stored = {key for key in stored if _find_size(array, key)}
     keys = ((array.metadata.encode_chunk_key(at), at[0] * sizes[0]) for at in product(*(range(n) for n in grid)))
     # a few are named: the grid of a hollow store may be too large to walk
     missing = list(islice(((key, start) for key, start in keys if key not in stored), 3))
@@ -174,6 +191,13 @@ def find_absent_chunk(array: Any, part: NDArray[Any], first: int) -> str | None:
             if not sync((array.store_path / key).exists()):
                 return str(key)
     return None
+
+
+def _find_size(array: Any, key: str) -> int:
+    from zarr.core.sync import sync
+
+    path = (array.store_path / key).path
+    return int(sync(array.store.getsize(path)))
 
 
 def _list_keys(array: Any) -> set[str]:

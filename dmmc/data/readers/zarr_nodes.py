@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from dmmc.data.readers.numbers import check_shape
+from dmmc.data.readers.store_checks import refuse_odd_files
 from dmmc.errors import InputError, refuse_url
 
 MADE_UP = "dmmc-made-up-index"
@@ -19,11 +20,13 @@ def open_store(path: str) -> Iterator[Any]:
     refuse_url(path)
     if not os.path.exists(path):
         raise InputError(f"{path!r} does not exist: the path of a zarr store is wanted.")
+    refuse_odd_files(path)
     import zarr
 
     with ExitStack() as stack:
         try:
             if zipfile.is_zipfile(path):
+                zipfile.ZipFile(path).close()  # zarr does not say what is wrong with one that it cannot open
                 store: Any = stack.enter_context(zarr.storage.ZipStore(path, mode="r"))
             else:
                 store = path

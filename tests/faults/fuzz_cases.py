@@ -1,0 +1,128 @@
+"""Small fits of every kind, whole and stopped on the way: what is altered by the fuzz tests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from stops import Stop, stop_after
+
+import dmmc
+from dmmc.data import blocks
+from dmmc.methods import METHODS
+from dmmc.results import checkpoints
+
+ROWS, FEATURES = 72, 5
+LIMITS = {"max_iter": 60}
+FEATURE_NAMES = ("nystroem", "lsa", "smooth", "spectral")
+
+
+class Case(NamedTuple):
+    """What is asked of `dmmc.fit`."""
+
+    options: dict[str, Any]
+    many_blocks: bool = True
+    in_start: bool = False
+    """Whether it is stopped in the search that its own starts from."""
+
+
+def make_rows() -> Any:
+    rng = np.random.default_rng(5)
+    centres = 3.0 * rng.standard_normal((3, FEATURES))
+    return (centres[np.arange(ROWS) % 3] + rng.standard_normal((ROWS, FEATURES))).astype(np.float32)
+
+
+def make_links() -> list[tuple[int, int, str]]:
+    return [(i, i + 3, "must") for i in range(0, 30, 2)] + [(i, i + 1, "cannot") for i in range(0, 30, 3)]
+
+
+def make_cases() -> dict[str, Case]:
+    """Every method with two and with three clusters, kinds of features, starts and rows, and published variants."""
+    X = make_rows()
+    cases: dict[str, Case] = {}
+    for method in METHODS:
+        more = {"constraints": make_links()} if METHODS[method].estimator == "PairwiseMMC" else {}
+        for k in (2, 3):
+            options = {"source": X, "n_clusters": k, "method": method, **LIMITS, **more}
+            cases[f"{method}, {k}"] = Case(options, many_blocks=k == 3)
+    plain = {"source": X, "n_clusters": 3, "method": "cpmmc", **LIMITS}
+    for features in FEATURE_NAMES:
+        cases[features] = Case({**plain, "features": features})
+    cases["graph start"] = Case({**plain, "features": "spectral", "init": "graph"})
+    cases["tree of a graph start"] = Case({**plain, "method": "mmc-sg", "features": "smooth", "init": "graph"})
+    cases["tree of a kernel"] = Case({**plain, "method": "rmmc-sg", "features": "nystroem", "n_components": 9})
+    cases["subspace of a kernel"] = Case({**plain, "method": "smmc", "features": "nystroem", "n_components": 9})
+    cases["inside"] = Case({**plain, "order": "inside", "init": "random", "n_init": 2})
+    cases["given labels"] = Case({**plain, "init": np.arange(ROWS) % 3, "sample_weight": 1.0 + np.arange(ROWS) % 4})
+    cases["sparse"] = Case({**plain, "source": scipy.sparse.csr_array(np.where(X > 0, X, 0))})
+    cases["bounds"] = Case({**plain, "min_size": 0.9, "max_size": 1.2})
+    cases["published step"] = Case({**plain, "n_clusters": 2, "method": "rmmc-sg", "ramp": "cccp", "step": "paper"})
+    cases["published subspace"] = Case({**plain, "method": "smmc", "schedule": "paper"})
+    published = {**plain, "n_clusters": 2, "method": "evommc", "mutation": "paper", "n_init": 2}
+    cases["published evolution"] = Case(published, many_blocks=False)
+    cases["many labellings"] = Case({**plain, "method": "fast-evommc", "population": 3, "offspring": 4})
+    cases["start by planes"] = Case({**plain, "n_clusters": 2, "method": "mmc-sg", "init": "cpmmc"}, in_start=True)
+    linked = {**plain, "n_clusters": 2, "method": "pairwise", "constraints": make_links()[:9]}
+    cases["start without links"] = Case(linked, in_start=True)
+    return cases
+
+
+@contextmanager
+def cut_into_blocks(many: bool) -> Iterator[None]:
+    """Let rows be in several blocks, or in one."""
+    before = blocks.ONE_BLOCK, blocks.FOUR_BLOCKS
+    if many:
+        blocks.ONE_BLOCK, blocks.FOUR_BLOCKS = 512, 1024
+    yield
+    blocks.ONE_BLOCK, blocks.FOUR_BLOCKS = before
+
+
+def fit(case: Case, out: Path, **more: Any) -> Any:
+    with cut_into_blocks(case.many_blocks):
+        return dmmc.fit(**case.options, out=out, n_jobs=1, **more)
+
+
+def write_case(case: Case, folder: Path) -> str:
+    """The result of a fit, what is left of it when it is stopped on the way, and a digest of it."""
+    run = fit(case, folder / "whole")
+    with stop_in_start(3) if case.in_start else stop_after_passes(max(1, len(run.history) // 2)) as stop:
+        try:
+            fit(case, folder / "stopped", callbacks=stop)
+        except Stop:
+            return digest(run)
+    raise AssertionError("it was not stopped")
+
+
+@contextmanager
+def stop_after_passes(count: int) -> Iterator[Callable[..., None]]:
+    yield stop_after(count)
+
+
+@contextmanager
+def stop_in_start(count: int) -> Iterator[None]:
+    """Stop when a search that another one starts from has so many lines."""
+    keep = checkpoints._StartKeeper.keep
+
+    def keep_and_stop(self: Any, state: Any, history: Any) -> None:
+        keep(self, state, history)
+        if len(history) == count:
+            raise Stop
+
+    checkpoints._StartKeeper.keep = keep_and_stop  # type: ignore[method-assign]
+    yield
+    checkpoints._StartKeeper.keep = keep  # type: ignore[method-assign]
+
+
+def digest(run: Any) -> str:
+    """Of all that may not differ between two fits."""
+    model = run.model
+    history = [{name: value for name, value in line.items() if name != "seconds"} for line in run.history]
+    told = json.dumps([repr(model.objective_), repr(history)])
+    parts = (run.labels, model.coef_, model.intercept_)
+    return hashlib.sha256(b"".join(part.tobytes() for part in parts) + told.encode()).hexdigest()
