@@ -78,7 +78,7 @@ def swap(new: Path, target: Path) -> None:
 def restore(target: Path) -> None:
     """Put back what an interrupted `swap` left aside, or remove it where the new folder is in place."""
     old = _aside(target, "old")
-    if old.exists() and not target.exists():
+    if old.is_dir() and not target.exists():
         os.rename(old, target)
     _remove_tree(old)
 

@@ -478,6 +478,20 @@ def test_a_projection_to_unit_rows_leaves_a_row_of_zeros() -> None:
     np.testing.assert_allclose(maps.map_few_rows(row_map, X), [[0.6, 0, 0.8], [0, 0, 0]], atol=1e-7)
 
 
+def test_a_row_that_is_found_twice_is_once_taken_out_of_its_own_list() -> None:
+    who = np.array([[0, 0, 1], [1, 0, 2], [0, 1, 1]])
+    others = graph.drop_self(Neighbours(who, np.arange(9.0).reshape(3, 3)))
+    assert others.who.tolist() == [[0, 1], [0, 2], [0, 1]]
+    assert others.distance.tolist() == [[1.0, 2.0], [4.0, 5.0], [6.0, 7.0]]
+
+
+def test_a_row_too_far_out_for_the_index_has_neighbours_at_no_finite_distance() -> None:
+    found = graph.Index(np.float32([[0.0], [1.0], [2.0]]), 1).nearest(np.float32([[1e30], [1.2]]), 2)
+    assert ((found.who >= 0) & (found.who < 3)).all()
+    assert found.who[1].tolist() == [1, 2]
+    assert (found.distance[0] > 1e29).all()
+
+
 def test_too_few_neighbours_of_an_approximate_index_are_filled_up() -> None:
     candidates = np.array([[2, -1, -1, 0, -1]])
     who, squared = np.empty((1, 4), np.int64), np.empty((1, 4))

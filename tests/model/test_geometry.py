@@ -377,3 +377,9 @@ def test_sparse_rows_from_any_source_have_one_fingerprint() -> None:
     assert geometry(X).fingerprint == geometry(shuffled.tocsc()).fingerprint == geometry(shuffled).fingerprint
     rows = open_dataset(X).blocks[0].rows
     assert isinstance(rows, Csr)
+
+
+def test_sparse_rows_too_wide_for_a_few_dense_ones_are_refused_with_the_numbers() -> None:
+    X = sparse.csr_array((np.ones(2), np.array([0, 5]), np.array([0, 1, 2])), shape=(2, 2**45))
+    with pytest.raises(InputError, match=r"has 35184372088832 features: 8 dense rows of them need \d+ MB"):
+        measured(X)

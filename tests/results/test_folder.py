@@ -18,12 +18,14 @@ import pandas as pd
 import pytest
 import zarr
 from forgeries import write_sealed
+from stops import Stop, stop_after
 from waits import end_of
 
 import dmmc
 from dmmc import report
 from dmmc.results import array_folder, atomic_files, contents, folder
 from dmmc.results.folder import Out
+from dmmc.results.label_arrays import read_labels
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::dmmc.ClusteringWarning"
@@ -311,6 +313,52 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic links"), Out(tmp_path / "out"):
         pass
     assert (tmp_path / "precious").read_text() == "keep"
+
+
+@pytest.mark.parametrize("what", ["pipe", "folder"])
+def test_a_lock_that_is_no_file_is_refused_and_not_waited_for(what: str, tmp_path: Path) -> None:
+    lock = tmp_path / ".out.lock"
+    os.mkfifo(lock) if what == "pipe" else lock.mkdir()
+    with pytest.raises(dmmc.InputError, match=r"\.out\.lock is no plain file"), Out(tmp_path / "out"):
+        pass
+
+
+@pytest.mark.parametrize("name", [".out.old", ".out.partial", ".out.partial.new"])
+def test_a_pipe_in_the_place_of_a_folder_that_is_put_aside_is_not_waited_for(
+    name: str, rows: Any, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / name)
+    dmmc.fit(rows, 2, out=tmp_path / "out", **QUICK)
+    assert contents.read_run(tmp_path / "out")["data"]["n_rows"] == 60
+
+
+def test_a_history_that_is_a_pipe_is_refused_and_not_waited_for(rows: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(Stop):
+        dmmc.fit(rows, 2, out=out, callbacks=stop_after(1))
+    (out / "history.jsonl").unlink()
+    os.mkfifo(out / "history.jsonl")
+    with pytest.raises(dmmc.InputError, match=r"history\.jsonl is no plain file"):
+        dmmc.fit(rows, 2, out=out, resume=True)
+    assert (out / "checkpoint").is_dir()
+
+
+@pytest.mark.parametrize("name", ["run.json", "history.jsonl", "summary/summary.json"])
+def test_a_report_does_not_wait_for_a_pipe(name: str, rows: Any, tmp_path: Path) -> None:
+    dmmc.fit(rows, 2, out=tmp_path / "out", **QUICK)
+    (tmp_path / "out" / name).unlink()
+    os.mkfifo(tmp_path / "out" / name)
+    with pytest.raises(dmmc.InputError):
+        contents.write_report(tmp_path / "out")
+
+
+def test_labels_whose_description_was_changed_are_not_scored(rows: Any, tmp_path: Path) -> None:
+    dmmc.fit(rows, 2, out=tmp_path / "out", **QUICK)
+    path = tmp_path / "out" / "labels.zarr" / "zarr.json"
+    said = json.loads(path.read_text())
+    path.write_text(json.dumps({**said, "data_type": "uint32"}))
+    with pytest.raises(dmmc.InputError, match="is not what dmmc wrote"):
+        read_labels(str(tmp_path / "out"))
 
 
 def test_a_file_system_without_locks_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

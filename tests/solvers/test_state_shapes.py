@@ -144,6 +144,10 @@ def test_numbers_may_have_to_rise_to_be_some_or_to_be_of_few_values() -> None:
     members = {"label": Numbers(np.int64, "n", low=0, below="k")}
     assert find_misfit({"label": np.array([0, 2])}, members, {"k": 3}) == ""
     assert find_misfit({"label": np.array([0, 3])}, members, {"k": 3}) == "label holds a value out of range"
+    bounded = Numbers(np.float64, "n", within="reach")
+    assert find_misfit(np.array([2.0, -2.0]), bounded, {"reach": 2.0}) == ""
+    for value in (2.5, -2.5):
+        assert find_misfit(np.array([value]), bounded, {"reach": 2.0}) == "it holds a value out of range"
     assert find_misfit(np.array([np.inf]), Numbers(np.float64, 1, finite=False), {}) == ""
     assert find_misfit(np.array([np.nan]), Numbers(np.float64, 1, finite=False), {}) == "it holds NaN or infinity"
 
@@ -171,6 +175,12 @@ CHANGES: dict[str, Any] = {
     "runs[0].centre has shape (1,)": lambda run: run._replace(centre=np.zeros(1)),
     "runs[0].reach is out of range": lambda run: run._replace(reach=0.1),
     "runs[0].planes.gram has shape": lambda run: run._replace(planes=run.planes._replace(gram=np.zeros((1, 1)))),
+    "runs[0].planes.gram is not that of its slopes": lambda run: run._replace(
+        planes=grouped(run.planes, 0)._replace(gram=np.ones((1, 1)))
+    ),
+    "runs[0].ended is not": lambda run: run._replace(ended="bored"),
+    "runs[0].waited is no whole number": lambda run: run._replace(waited=-1),
+    "runs[0].labelling.n_clusters is not 2": lambda run: run._replace(labelling=Drawn(0, 0, 3)),
     "runs[0].planes.groups holds": lambda run: run._replace(planes=grouped(run.planes, 1)),
     "runs[0].labelling.planes.W has shape": lambda run: run._replace(labelling=scored(3, 3)),
     "runs[0].labelling.planes.b has shape": lambda run: run._replace(labelling=scored(2, 4)),
