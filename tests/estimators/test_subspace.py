@@ -20,7 +20,7 @@ from dmmc import CuttingPlaneMMC, InputError, SubspaceMMC
 from dmmc.master import trace_norm
 from dmmc.master.norms import FROBENIUS, TRACE_NORM, Norm
 from dmmc.master.published_alternation import ALTERNATION
-from dmmc.results import contents
+from dmmc.results.summary_folder import read_summary
 from dmmc.solvers.cutting_plane_state import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
@@ -378,7 +378,7 @@ def test_the_printed_schedule_fits_and_says_so() -> None:
 def test_the_report_shows_rows_along_the_first_two_components(tmp_path: Path) -> None:
     X, _ = blobs()
     run = dmmc.fit(X, 4, method="smmc", out=tmp_path / "out")
-    content, summary = contents._read_summary(tmp_path / "out" / "summary")
+    content, summary = read_summary(tmp_path / "out" / "summary")
     assert content["n_features"] == 12
     np.testing.assert_allclose(summary.map_xy, run.model.transform(X)[summary.map_rows][:, :2], atol=1e-9)
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
