@@ -15,24 +15,11 @@ from scipy.linalg import cho_factor, cho_solve
 from dmmc.array_types import Array
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import ByScores, Drawn, Given, Hyperplanes, Labelling, Oracle
-from dmmc.solvers import count_bounds, label_sums
+from dmmc.solvers import count_bounds, label_sums, state_shapes
 from dmmc.solvers.cutting_plane_state import ROUNDING, Point
 from dmmc.solvers.driver import Restarts
 from dmmc.solvers.label_sums import LabelSums, Request, Requests
 from dmmc.solvers.reseed import reseed_cluster
-from dmmc.solvers.state_shapes import (
-    REACH,
-    Between,
-    Each,
-    Either,
-    Flag,
-    Numbers,
-    OneOf,
-    Whole,
-    describe_labelling,
-    describe_planes,
-    find_misfit,
-)
 
 PATIENCE = 10
 """Rounds without a lower objective after which labels that still change go round in circles."""
@@ -117,19 +104,20 @@ class LeastSquares(Restarts):
 
     def find_misfit(self, state: State) -> str:
         """Say where a state that was read from a file is not one of this problem; "" where it is."""
-        point = {**describe_planes("k", low=-REACH, high=REACH), "value": Between()}
-        shares = Numbers(np.float64, "k", low=0, high=1 + ROUNDING)
+        reach = state_shapes.REACH
+        point = {**state_shapes.describe_planes("k", low=-reach, high=reach), "value": state_shapes.Between()}
+        shares = state_shapes.Numbers(np.float64, "k", low=0, high=1 + ROUNDING)
         run = {
-            "labelling": describe_labelling(self.problem.n_clusters, "k"),
+            "labelling": state_shapes.describe_labelling(self.problem.n_clusters, "k"),
             "at": point,
-            **dict.fromkeys(("started", "repriced"), Flag()),
-            "counts": Either(shares, Numbers(np.float64, 0)),
-            "flips": Between(0),
-            **dict.fromkeys(("waited", "reseeded", "rounds"), Whole()),
-            "ended": OneOf("", "converged"),
+            **dict.fromkeys(("started", "repriced"), state_shapes.Flag()),
+            "counts": state_shapes.Either(shares, state_shapes.Numbers(np.float64, 0)),
+            "flips": state_shapes.Between(0),
+            **dict.fromkeys(("waited", "reseeded", "rounds"), state_shapes.Whole()),
+            "ended": state_shapes.OneOf("", "converged"),
         }
         sizes = {"k": self.problem.n_clusters, "d": len(self.problem.geometry.mean)}
-        return find_misfit(state, {"runs": Each(run, numbered="number")}, sizes)
+        return state_shapes.find_misfit(state, {"runs": state_shapes.Each(run, numbered="number")}, sizes)
 
     def report(self, state: State) -> dict[str, Any]:
         """Of the best run: the objective of this pass's labels and the lowest so far."""
