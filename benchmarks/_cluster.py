@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster
 from numpy.typing import NDArray
 
 import dmmc
-from dmmc.engine.connect import NO_PROFILER
+from dmmc.engine.local_workers import LEAN
 
 Array = NDArray[Any]
 Part = Callable[[int, int], Array]
@@ -31,9 +31,9 @@ CONTRAST, NOISE = 12, 128
 def local_client(workers: int, memory_limit: str | int = 0) -> Iterator[Client]:
     """A client of so many worker processes of one thread each, under nannies; 0 is no memory limit.
 
-    Settings are those of dmmc's own local workers, without Dask's profiler.
+    Settings are those of dmmc's own local workers, without Dask's profiler and its log of messages.
     """
-    with dask.config.set(NO_PROFILER):
+    with dask.config.set(LEAN):
         cluster = LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
@@ -42,7 +42,8 @@ def local_client(workers: int, memory_limit: str | int = 0) -> Iterator[Client]:
             memory_limit=memory_limit,
             silence_logs=50,
         )
-    with cluster, Client(cluster) as client:
+        client = Client(cluster)
+    with cluster, client:
         yield client
 
 
@@ -77,15 +78,21 @@ def load_bytes(small: bool) -> tuple[str, Array, Array]:
     return "digits" if small else "MNIST", np.ascontiguousarray(X, np.uint8), y
 
 
+def count_chunk_rows(part: Part) -> int:
+    """Rows of a chunk of the store that is made of these parts."""
+    return max(1, CHUNK_BYTES // part(0, 1).nbytes)
+
+
 def write_store(path: Path, n_rows: int, part: Part, *, compressed: bool = True) -> Path:
     """Write rows to a zarr store, a chunk at a time."""
-    n_features = part(0, 1).shape[1]
-    each = max(1, CHUNK_BYTES // n_features)
+    first = part(0, 1)
+    n_features = first.shape[1]
+    each = count_chunk_rows(part)
     array = zarr.create_array(
         path,
         shape=(n_rows, n_features),
         chunks=(each, n_features),
-        dtype=np.uint8,
+        dtype=first.dtype,
         compressors="auto" if compressed else None,
     )
     for start in range(0, n_rows, each):

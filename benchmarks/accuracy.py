@@ -125,10 +125,10 @@ def imbalance(y: Any) -> Any:
 
 
 def load(name: str, small: bool) -> tuple[Any, Any]:
-    """Rows and classes of a set; "NAME, imbalanced" has classes from 1 to .1 of their size."""
-    base, _, kind = name.partition(", ")
+    """Rows and classes of a set; "NAME:imbalanced" has classes from 1 to .1 of their size."""
+    base, _, kind = name.partition(":imb")
     X, y = data_sets.load(base)
-    chosen = imbalance(y) if kind == "imbalanced" else np.arange(len(y))
+    chosen = imbalance(y) if kind else np.arange(len(y))
     return (X[chosen[:400]], y[chosen[:400]]) if small else (X[chosen], y[chosen])
 
 
@@ -149,6 +149,21 @@ class Cells:
             with self._path.open("a") as file:
                 file.write(json.dumps(self._known[key]) + "\n")
         return self._known[key]
+
+    def has(self, name: str, recipe: str, seed: int) -> bool:
+        """Whether a cell is known."""
+        return (name, recipe, seed) in self._known
+
+    def of(self, recipe: str) -> list[dict[str, Any]]:
+        """All known cells of a recipe."""
+        return [cell for cell in self._known.values() if cell["recipe"] == recipe]
+
+    def forget(self, unwanted: Callable[[dict[str, Any]], bool]) -> None:
+        """Drop cells, from the file too."""
+        kept = {key: cell for key, cell in self._known.items() if not unwanted(cell)}
+        if len(kept) < len(self._known):
+            self._known = kept
+            self._path.write_text("".join(json.dumps(cell) + "\n" for cell in kept.values()))
 
 
 def measure(do: Recipe, X: Any, y: Any, k: int, seed: int) -> dict[str, Any]:
@@ -192,7 +207,7 @@ def main() -> None:
     out = destination(options.json, "accuracy", options.small)
     cells = Cells(options.cells or out.with_suffix(".cells.jsonl"))
     print(headline())
-    names = (*IMAGES, *TEXTS, *TABLES, "cifar10_cnn, imbalanced")
+    names = (*IMAGES, *TEXTS, *TABLES, "cifar10_cnn:imbalanced")
     if options.small:
         names = ("digits", "iris")
     if options.sets:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dmmc.errors import InputError
 
-__all__ = ["BUNDLED", "COUNTS", "FILES", "customers", "folder", "load", "pair", "with_outliers"]
+__all__ = ["BUNDLED", "COUNTS", "FILES", "customers", "folder", "load", "pair", "read_words", "with_outliers"]
 
 BUNDLED = ("digits", "wine", "iris", "breast_cancer")
 """Data sets that come with scikit-learn."""
@@ -99,6 +99,27 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> tuple[Any, ND
         indices = arrays["indices"].astype(np.int32)
         pieces = arrays[part or "data"].astype(np.float32), indices, arrays["indptr"].astype(np.int32)
         return csr_matrix(pieces, shape=tuple(arrays["shape"])), arrays["y"]
+
+
+def read_words(name: str, data: str | os.PathLike[str] | None = None) -> tuple[list[str], list[str]]:
+    """Names of the classes of a set of texts, and the word that each column counts.
+
+    Parameters
+    ----------
+    name : str
+        One of `COUNTS`.
+    data : path, optional
+        The folder with the files; by default `folder()`.
+
+    Returns
+    -------
+    groups, words : lists of str
+    """
+    place = folder() if data is None else Path(data)
+    load(name, data)  # says what is missing
+    assert place is not None
+    with np.load(place / f"{name}.npz", allow_pickle=False) as arrays:
+        return arrays["target_names"].tolist(), [word.decode() for word in arrays["vocab"].tolist()]
 
 
 def _bundled(name: str) -> tuple[NDArray[Any], NDArray[Any]]:

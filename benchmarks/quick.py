@@ -68,7 +68,7 @@ def fits(report: Report, seeds: int, repeats: int) -> None:
     def ours(rows: slice, k: int, seed: int) -> tuple[Any, int]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", dmmc.ClusteringWarning)
-            run = dmmc.fit(X[rows], k, random_state=seed)
+            run = dmmc.fit(X[rows], k, random_state=seed, method="cpmmc")
         said.update(str(warning.message) for warning in caught)
         return run.labels, len(run.history)
 
@@ -130,7 +130,7 @@ def starting() -> None:
     times = []
     for k in (2, 10, 2, 10):
         began = time.perf_counter()
-        dmmc.fit(X, k)
+        dmmc.fit(X, k, method="cpmmc")
         times.append(time.perf_counter() - began)
     print(json.dumps(times))
 
@@ -174,10 +174,10 @@ def resident(kind: str, small_path: str, path: str, n_clusters: str) -> None:
 
     k = int(n_clusters)
     source: Callable[[str], Any] = np.load if kind == "array" else str
-    dmmc.fit(source(small_path), k)
+    dmmc.fit(source(small_path), k, method="cpmmc")
     baseline = status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-    run = dmmc.fit(source(path), k)
+    run = dmmc.fit(source(path), k, method="cpmmc")
     print(json.dumps({"baseline": baseline, "peak": status("VmHWM"), "rows": len(run.labels)}))
 
 

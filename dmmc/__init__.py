@@ -8,12 +8,13 @@ this package is quick: numba, dask, zarr and scikit-learn are imported by the fi
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, InputError, OutOfTime
+from dmmc.errors import ClusteringWarning, ClusterLost, ConvergenceWarning, InputError, OutOfTime, StoreFailed
 
 if TYPE_CHECKING:
     from dmmc.app.api import fit, load
     from dmmc.app.propose_pairs import propose_pairs
     from dmmc.estimators import (
+        AutoMMC,
         CuttingPlaneMMC,
         EvolutionaryMMC,
         LeastSquaresMMC,
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
         StochasticMMC,
         SubspaceMMC,
     )
+    from dmmc.estimators.paper_units import from_paper_units
     from dmmc.results.metrics import score
+    from dmmc.tables.preparation import TablePreparation
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "AutoMMC",
     "ClusterLost",
     "ClusteringWarning",
     "ConvergenceWarning",
@@ -36,9 +40,12 @@ __all__ = [
     "OutOfTime",
     "PairwiseMMC",
     "StochasticMMC",
+    "StoreFailed",
     "SubspaceMMC",
+    "TablePreparation",
     "__version__",
     "fit",
+    "from_paper_units",
     "load",
     "propose_pairs",
     "score",
@@ -49,12 +56,15 @@ _LAZY = {
     "fit": "dmmc.app.api",
     "load": "dmmc.app.api",
     "propose_pairs": "dmmc.app.propose_pairs",
+    "AutoMMC": "dmmc.estimators",
     "CuttingPlaneMMC": "dmmc.estimators",
     "LeastSquaresMMC": "dmmc.estimators",
     "PairwiseMMC": "dmmc.estimators",
     "EvolutionaryMMC": "dmmc.estimators",
     "StochasticMMC": "dmmc.estimators",
     "SubspaceMMC": "dmmc.estimators",
+    "from_paper_units": "dmmc.estimators.paper_units",
+    "TablePreparation": "dmmc.tables.preparation",
     "score": "dmmc.results.metrics",
 }
 

@@ -25,13 +25,17 @@ def _stochastic(words: str, loss: str) -> Method:
 
 
 METHODS = {
-    "auto": Method("CuttingPlaneMMC", "chooses for you; in this version it is cpmmc, and pairwise with constraints"),
+    "auto": Method(
+        "AutoMMC",
+        "AutoMMC: tries k-means, cpmmc and lsmmc, judges them without labels; pairwise with constraints",
+        "least_squares",
+    ),
     "cpmmc": Method(
-        "CuttingPlaneMMC", "CuttingPlaneMMC: maximum margin clustering by cutting planes, 2 to 100 clusters"
+        "CuttingPlaneMMC", "CuttingPlaneMMC: maximum margin clustering by cutting planes, 2 to 1,000 clusters"
     ),
     "lsmmc": Method(
         "LeastSquaresMMC",
-        "LeastSquaresMMC: least squares on the labels, 2 to 100 clusters; finds images, features and words by itself",
+        "LeastSquaresMMC: least squares on the labels, 2 to 10,000 clusters; finds images, features, words by itself",
         "least_squares",
     ),
     "pairwise": Method(
@@ -57,4 +61,4 @@ METHODS = {
     "cmmc-sg": _stochastic(" with the compact loss: each cluster near its own plane", "compact"),
     "rcmmc-sg": _stochastic(" with the robust compact loss: the same, and outliers have no pull", "robust-compact"),
 }
-"""`auto` is `cpmmc` until there is more to choose from; with constraints it is `pairwise`."""
+"""`auto` is `cpmmc` where parameters of a method are given, and `pairwise` with constraints."""

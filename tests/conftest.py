@@ -33,8 +33,9 @@ def skip(what: str, why: str) -> NoReturn:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How much `tests/faults/test_fuzz.py` alters."""
+    """How much `tests/faults/test_fuzz.py` alters, and what it draws."""
     parser.addoption("--fuzz", type=int, default=200, help="alterations of each method's checkpoint")
+    parser.addoption("--fuzz-seed", type=int, default=20, help="another one draws other alterations")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -56,11 +57,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     return ByFile(config, log)
 
 
+LONGEST = (
+    *("benchmarks/test_benchmarks.py", "faults/test_fuzz.py", "estimators/test_sklearn.py", "faults/test_workers.py"),
+    *("faults/test_starts.py", "faults/test_threads.py", "faults/test_drivers.py", "estimators/test_accuracy.py"),
+    *("estimators/test_evolution.py", "faults/test_setups.py", "faults/test_network.py", "faults/test_mnist.py"),
+)
+"""Files that take longest, in that order; the "seconds per folder" and `--durations` say when it is another."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the files that have slow tests, so that no process is left with a long one at the end."""
+    """Begin with the files that take longest, then those with slow tests: no process is left with one at the end."""
     if hasattr(config, "workerinput"):
+        longest = {REPO / "tests" / name: place for place, name in enumerate(LONGEST)}
         slow = {item.path for item in items if item.get_closest_marker("slow")}
-        items.sort(key=lambda item: item.path not in slow)
+        items.sort(key=lambda item: (longest.get(item.path, len(longest)), item.path not in slow))
 
 
 @cache
@@ -159,12 +169,13 @@ def cli(forks: ForkServer) -> Callable[..., Done]:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """``start("fit", ...)`` begins a `dmmc` process and does not wait for it; it does not outlive the test."""
+    """``start("fit", ...)`` begins a `dmmc` process, `by` another command, and does not wait; it ends with the test."""
     begun: list[subprocess.Popen[str]] = []
 
-    def begin(*arguments: object, **options: Any) -> subprocess.Popen[str]:
+    def begin(*arguments: object, by: tuple[str, ...] = (), **options: Any) -> subprocess.Popen[str]:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": ENVIRONMENT, **options}
-        begun.append(subprocess.Popen([*DMMC, *(str(one) for one in arguments)], preexec_fn=hear_signals, **pipes))
+        command = [*by, *DMMC, *(str(one) for one in arguments)]
+        begun.append(subprocess.Popen(command, preexec_fn=hear_signals, **pipes))
         return begun[-1]
 
     yield begin
@@ -208,7 +219,7 @@ def digits_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fitted(cli: Callable[..., Done], digits_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """OUT of a fit of the digits with 10 clusters, scores and images; to be looked at, or copied, not changed."""
     out = tmp_path_factory.mktemp("fitted") / "out"
-    done = cli("fit", digits_store, "-k", 10, "-o", out, "--scores", "--image-shape", "8x8")
+    done = cli("fit", "--method", "cpmmc", digits_store, "-k", 10, "-o", out, "--scores", "--image-shape", "8x8")
     assert done.code == 0, done.stderr
     return out
 

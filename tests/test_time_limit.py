@@ -72,7 +72,7 @@ def test_reading_that_takes_too_long_is_given_up_with_a_sentence() -> None:
     with pytest.raises(
         OutOfTime, match=r"max_seconds=0.2 ended while dask array .* was being read, and nothing was found"
     ):
-        dmmc.fit(source, 3, max_seconds=0.2, n_jobs=1)
+        dmmc.fit(source, 3, max_seconds=0.2, n_jobs=1, method="cpmmc")
     assert 0 < len(made) < 150
 
 
@@ -92,7 +92,9 @@ def test_a_store_that_cannot_be_read_in_time_ends_with_code_5_and_leaves_nothing
 
     save_npz(tmp_path / "rows.npz", csr_array(blobs())) if sparse else np.save(tmp_path / "rows.npy", blobs())
     assert cli("convert", f"rows.np{'z' if sparse else 'y'}", "rows.zarr", "--quiet", cwd=tmp_path).code == 0
-    done = cli("fit", "rows.zarr", "-k", 3, "-o", "out", "--max-seconds", SHORT, "--quiet", cwd=tmp_path)
+    done = cli(
+        "fit", "--method", "cpmmc", "rows.zarr", "-k", 3, "-o", "out", "--max-seconds", SHORT, "--quiet", cwd=tmp_path
+    )
     assert done.code == 5
     assert done.stderr.startswith("dmmc: max_seconds=1e-09 ended while rows.zarr")
     assert "was being read, and nothing was found yet; allow it more time." in done.stderr
@@ -106,9 +108,9 @@ def test_workers_that_cannot_read_in_time_are_not_waited_for(
     X = blobs()
     source = store_of(tmp_path / "X.zarr", X, 100) if kind == "store" else slow_rows(X, 2, 0.0)[0]
     with pytest.raises(OutOfTime, match="was being read"):
-        dmmc.fit(source, 3, scheduler=clients(2), max_seconds=SHORT)
+        dmmc.fit(source, 3, scheduler=clients(2), max_seconds=SHORT, method="cpmmc")
     with pytest.warns(ConvergenceWarning, match="stopped by max_seconds=1e-09 after 1 pass"):
-        run = dmmc.fit(X, 3, scheduler=clients(2), max_seconds=SHORT)  # nothing has to be read
+        run = dmmc.fit(X, 3, scheduler=clients(2), max_seconds=SHORT, method="cpmmc")  # nothing has to be read
     assert len(run.labels) == len(X)
 
 

@@ -11,8 +11,21 @@ import click
 
 from dmmc import __version__
 from dmmc.app import exit_codes
-from dmmc.app.cli_options import FILE, add_cluster_options, parse_settings, parse_shape, read_cluster
-from dmmc.app.exit_codes import show_path, show_warnings
+from dmmc.app.cli_options import (
+    FILE,
+    NUMBER,
+    PLACE,
+    add_cluster_options,
+    add_memory_option,
+    add_storage_options,
+    add_table_options,
+    hide_arguments,
+    join_paths,
+    parse_settings,
+    parse_shape,
+    read_cluster,
+)
+from dmmc.app.exit_codes import show_path, show_scores, show_text, show_warnings
 from dmmc.app.progress import Progress
 from dmmc.errors import InputError
 from dmmc.methods import METHODS
@@ -50,9 +63,20 @@ class FitCommand(click.Command):
 
 @cli.command(cls=FitCommand)
 @click.argument("source")
-@click.option("-k", "--n-clusters", type=int, required=True, help="number of clusters, 2 to 100")
+@click.option(
+    "-k",
+    "--n-clusters",
+    type=NUMBER,
+    default="auto",
+    show_default=True,
+    help="2 to 10,000, a range such as 5..20, or auto",
+)
 @click.option("-o", "--out", type=FILE, required=True, help="folder to write")
 @click.option("--method", default="auto", show_default=True, help="see 'dmmc methods'")
+@click.option("--effort", type=click.Choice(["fast", "balanced", "best"]), help="how much auto tries")
+@click.option(
+    "--view", "views", multiple=True, metavar="PATH", help="another feature space of the same rows; repeatable"
+)
 @click.option("--component", help="path inside the store")
 @click.option("--constraints", metavar="PAIRS.csv", help="rows that must or cannot be together: columns i,j,link")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="a parameter of the method; repeatable")
@@ -61,13 +85,18 @@ class FitCommand(click.Command):
 @click.option("--overwrite", is_flag=True, help="replace an earlier result")
 @click.option("--max-seconds", type=float, help="end then, with the best so far; code 5 if there is none")
 @click.option("--n-jobs", type=int, help="threads; all cores if left out")
-@click.option("--storage-option", multiple=True, hidden=True)
+@add_memory_option
 @click.option("--scores", is_flag=True, help="write scores.zarr too")
 @click.option("--image-shape", help="rows are images, e.g. 28x28: show them in the report")
+@click.option("--match", metavar="OLD_OUT", help="number clusters as an earlier result did")
+@click.option("--unassigned", type=float, metavar="P", help="label -1 for rows with a confidence below P, 0 to 1")
+@click.option("--truth", metavar="FILE", help="known classes, as of 'dmmc score': scores and a table in the report")
 @click.option("--performance-report", metavar="FILE", help="on a cluster, write Dask's performance report")
 @click.option("--dashboard", is_flag=True, help="with --workers, show Dask's dashboard on this machine")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
 @click.option("--quiet", is_flag=True, help="say nothing but errors; notes are in OUT/run.json and the report")
+@add_storage_options
+@add_table_options
 @add_cluster_options
 @click.pass_obj
 def fit(
@@ -75,33 +104,55 @@ def fit(
     /,
     source: str,
     out: Path,
+    views: tuple[str, ...],
     settings: tuple[str, ...],
     image_shape: str | None,
-    storage_option: tuple[str, ...],
+    effort: str | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Cluster the rows of SOURCE (a zarr store; see 'dmmc convert' for other files) into K clusters."""
-    if storage_option:
-        raise InputError("--storage-option is not in this version yet; leave it out.")
+    """Cluster the rows of SOURCE into K clusters.
+
+    SOURCE is a zarr store, a file (csv, parquet, npy, npz, h5ad, mtx, svmlight, idx), a folder of parquet files, or a
+    pattern of csv or parquet files in quotes. Large files are converted into dmmc-cache beside OUT, once.
+    """
     shape = parse_shape(image_shape)
     from dmmc.app import api
+    from dmmc.choose.tell import tell_choice
     from dmmc.plain_json import plain
 
     params = parse_settings(settings, inspect.signature(api.fit).parameters)
+    params |= {} if effort is None else {"effort": effort}
     cluster = read_cluster(options)
-    command = shlex.join(["dmmc", *arguments])
+    command = shlex.join(["dmmc", *hide_arguments(arguments)])
     with show_warnings(quiet=quiet), Progress(quiet=quiet) as progress:
         run = api.fit(
-            source, out=out, image_shape=shape, progress=progress, command=command, **options, **cluster, **params
+            join_paths(source, views),
+            out=out,
+            image_shape=shape,
+            progress=progress,
+            command=command,
+            **options,
+            **cluster,
+            **params,
         )
     info = run.info
     if as_json:
         click.echo(json.dumps(plain({"out": str(out), **info})))
     elif not quiet:
-        sizes = ", ".join(map(str, info["sizes"]))
+        from dmmc.report.summary import MOST_CLUSTERS
+
+        sizes, hidden = ", ".join(map(str, info["sizes"][:MOST_CLUSTERS])), len(info["sizes"]) - MOST_CLUSTERS
+        sizes += f" and {hidden:,} more" if hidden > 0 else ""
         click.echo(f"{info['data']['n_rows']} rows in {len(info['sizes'])} clusters of {sizes} rows")
+        for number, name in enumerate(info["names"][:MOST_CLUSTERS]):
+            click.echo(f"  {number}: {show_text(name)} ({info['sizes'][number]} rows)")
+        show_scores(info.get("scores", {}))
+        if "unassigned" in info:
+            click.echo(f"{info['unassigned']} rows are not sure enough for a label, and have -1")
+        for line in tell_choice(info["choices"], info["parameters"].get("effort", "balanced")):
+            click.echo(line)
         click.echo(f"objective {info['objective']:.6g} after {info['passes']} passes, {info['timings']['total']:.1f} s")
         click.echo(f"written to {show_path(out)}: {', '.join(sorted(os.listdir(out)))}{_report_words(out)}")
 
@@ -117,35 +168,51 @@ def _report_words(out: Path) -> str:
 @cli.command()
 @click.argument("out", type=FILE)
 @click.argument("source")
-@click.option("-o", "--labels", type=FILE, required=True, help="LABELS.zarr to write")
-@click.option("--scores", type=FILE, help="SCORES.zarr to write")
+@click.option("-o", "--labels", type=PLACE, required=True, help="LABELS.csv, .parquet or .zarr to write")
+@click.option("--scores", type=PLACE, help="SCORES.zarr to write")
+@click.option("--confidence", type=PLACE, help="CONFIDENCE.zarr to write; a csv or parquet file has it anyway")
+@click.option("--runner-up", type=PLACE, help="RUNNER_UP.zarr to write, the next best cluster; as above")
+@click.option("--unassigned", type=float, metavar="P", help="label -1 for rows with a confidence below P, 0 to 1")
+@click.option(
+    "--view", "views", multiple=True, metavar="PATH", help="another feature space of the same rows; repeatable"
+)
 @click.option("--component", help="path inside the store")
 @click.option("--n-jobs", type=int, help="threads; all cores if left out")
+@add_memory_option
+@add_storage_options
 @add_cluster_options
 def predict(
     out: Path,
     source: str,
-    labels: Path,
-    scores: Path | None,
+    labels: Path | str,
+    scores: Path | str | None,
+    confidence: Path | str | None,
+    runner_up: Path | str | None,
+    unassigned: float | None,
+    views: tuple[str, ...],
     component: str | None,
     n_jobs: int | None,
+    memory: str | None,
+    storage_options: dict[str, Any] | None,
     **options: Any,
 ) -> None:
-    """Label the rows of SOURCE with the model that a fit wrote to OUT."""
+    """Label the rows of SOURCE with the model that a fit wrote to OUT, block by block.
+
+    A csv or parquet file has the columns id (row numbers, from 0, where rows have no ids), label, confidence and
+    runner_up.
+    """
     cluster = read_cluster(options)
     from dmmc.app import api
+    from dmmc.app.write_labels import check_targets
+    from dmmc.stores.urls import find_all
 
-    api.check_cluster(**cluster)
-    for target in (labels, scores):
-        if target is not None and os.path.lexists(target):
-            raise InputError(f"{target} exists; choose another path, or remove it first.")
-        if target is not None and target.suffix in (".csv", ".npy", ".npz", ".txt"):
-            raise InputError(f"{target} is to be written as a zarr store; a name such as {target.stem}.zarr is wanted.")
-    if scores is not None and os.path.abspath(labels) == os.path.abspath(scores):
-        raise InputError(f"labels and scores are both to be {labels}; choose two paths.")
+    api.check_cluster(**cluster, memory=memory)
+    targets = {"labels": labels, "scores": scores, "confidence": confidence, "runner_up": runner_up}
+    rows, *places = find_all(storage_options, join_paths(source, views), *targets.values())
+    wanted = check_targets(dict(zip(targets, places, strict=True)))
     model = api.load(out).set_params(n_jobs=n_jobs)
-    paths = {"labels": labels} if scores is None else {"labels": labels, "scores": scores}
-    count = model.predict_to(source, paths, component, **cluster)
+    with show_warnings():
+        count = model.predict_to(rows, wanted, component, **cluster, memory=memory, unassigned=unassigned)
     click.echo(f"{count} labels written to {show_path(labels)}")
 
 
@@ -159,6 +226,7 @@ def predict(
 @click.option("--restarts", type=click.IntRange(min=0), default=4, show_default=True, help="fits to compare with")
 @click.option("--random-state", type=int, default=0, show_default=True, help="the seed")
 @click.option("--n-jobs", type=int, help="threads; all cores if left out")
+@add_storage_options
 def pairs(
     out: Path,
     source: str,
@@ -169,6 +237,7 @@ def pairs(
     restarts: int,
     random_state: int,
     n_jobs: int | None,
+    storage_options: dict[str, Any] | None,
 ) -> None:
     """Propose pairs of rows to ask a person about, for the fit of SOURCE in OUT.
 
@@ -176,15 +245,15 @@ def pairs(
     """
     from dmmc.app import api
     from dmmc.app.propose_pairs import propose_pairs
-    from dmmc.data.open import open_dataset
     from dmmc.pairs.io import write
+    from dmmc.stores.urls import find_remote
 
     if os.path.lexists(target):
         raise InputError(f"{target} exists; choose another path, or remove it first.")
     if not target.parent.is_dir():
         raise InputError(f"{target.parent} is not a folder; the folder to write {target.name} in is wanted.")
     model = api.load(out).set_params(n_jobs=n_jobs)
-    rows = open_dataset(source, component, n_jobs)
+    rows = model.open(find_remote(source, storage_options), component)
     with show_warnings():
         found = propose_pairs(
             rows, model, n_pairs, constraints=constraints, n_restarts=restarts, random_state=random_state
@@ -197,11 +266,14 @@ def pairs(
 @click.argument("labels")
 @click.argument("truth")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
-def score(labels: str, truth: str, as_json: bool) -> None:
+@add_storage_options
+def score(labels: Any, truth: Any, as_json: bool, storage_options: dict[str, Any] | None) -> None:
     """Compare LABELS with TRUTH: each a zarr array, .npy, .npz:key or .csv (one label a line, or row id and label)."""
     from dmmc.results.label_arrays import read_ids, read_labels
     from dmmc.results.metrics import score as compare
+    from dmmc.stores.urls import find_all
 
+    labels, truth = find_all(storage_options, labels, truth)
     ids, true_ids = read_ids(labels), read_ids(truth)
     if ids is not None and true_ids is not None:
         for number, (one, other) in enumerate(zip(ids, true_ids, strict=False)):
@@ -214,27 +286,31 @@ def score(labels: str, truth: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found))
         return
-    for name, value in found.items():
-        click.echo(f"{name:14s}{value:.4f}")
+    show_scores(found)
 
 
 @cli.command()
-@click.argument("input", type=FILE)
-@click.argument("output", type=FILE)
+@click.argument("input", type=PLACE)
+@click.argument("output", type=PLACE)
 @click.option("--key", help="which array of an .npz")
 @click.option("--chunk-rows", type=click.IntRange(min=1), help="rows of a chunk; 4 to 16 MB if left out")
 @click.option("--overwrite", is_flag=True, help="replace OUTPUT")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
 @click.option("--quiet", is_flag=True, help="say nothing but errors")
+@add_storage_options
 def convert(
-    input: Path, output: Path, key: str | None, chunk_rows: int | None, overwrite: bool, as_json: bool, quiet: bool
+    input: Path | str,
+    output: Path | str,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
 ) -> None:
     """Write INPUT (npy, npz, csv, parquet, svmlight, mtx, idx(.gz), h5ad) as the zarr store OUTPUT."""
     from dmmc.convert import convert as write
     from dmmc.plain_json import plain
 
     with show_warnings(quiet=quiet), Progress(quiet=quiet) as progress:
-        done = write(input, output, key=key, chunk_rows=chunk_rows, overwrite=overwrite, progress=progress)
+        done = write(input, output, progress=progress, **options)
     if as_json:
         click.echo(json.dumps(plain(done)))
     elif not quiet:
@@ -246,22 +322,49 @@ def convert(
 @click.argument("source")
 @click.option("--component", help="path inside the store")
 @click.option("-k", "--n-clusters", type=click.IntRange(2, 100), default=10, show_default=True)
-@click.option("--check", is_flag=True, help="read all numbers and look for NaN and infinity")
+@click.option("--check", is_flag=True, help="read all numbers; exit code 2 where a fit would refuse them")
+@add_memory_option
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
-def info(source: str, component: str | None, n_clusters: int, check: bool, as_json: bool) -> None:
+@add_storage_options
+@add_table_options
+@click.pass_context
+def info(
+    context: click.Context,
+    /,
+    source: str,
+    component: str | None,
+    n_clusters: int,
+    check: bool,
+    memory: str | None,
+    as_json: bool,
+    storage_options: dict[str, Any] | None,
+    **options: Any,
+) -> None:
     """Shape, type, chunks and sparsity of SOURCE, the memory a fit needs, and what is wrong with it."""
     from dmmc.info import format_info
-    from dmmc.info import info as look
     from dmmc.plain_json import plain
+    from dmmc.sources.describe import describe
+    from dmmc.sources.open import TableOptions
 
-    found = look(source, component, n_clusters, check=check)
+    found = describe(
+        source,
+        component,
+        n_clusters,
+        check=check,
+        table=TableOptions(**options),
+        memory=memory,
+        storage_options=storage_options,
+    )
     click.echo(json.dumps(plain(found)) if as_json else format_info(found))
+    if check and found["refused"]:
+        context.exit(2)
 
 
 @cli.command()
 @click.argument("out", type=FILE)
 @click.option("--image-shape", help="rows are images, e.g. 28x28")
-def report(out: Path, image_shape: str | None) -> None:
+@click.option("--truth", metavar="FILE", help="known classes, as of 'dmmc score': scores and a table")
+def report(out: Path, image_shape: str | None, truth: str | None) -> None:
     """Write OUT/report.html again."""
     from dmmc.report import MISSING, available
     from dmmc.results import contents
@@ -270,7 +373,14 @@ def report(out: Path, image_shape: str | None) -> None:
     contents.read_run(out)
     if not available():
         raise InputError(MISSING)
-    click.echo(f"written: {show_path(contents.write_report(out, shape))}")
+    compared = None
+    if truth is not None:
+        from dmmc.app.truth import compare_with_truth, read_truth
+        from dmmc.results.earlier import read_earlier
+
+        found = read_earlier(out)
+        compared = compare_with_truth(found.labels, found.ids, read_truth(truth), found.n_clusters)
+    click.echo(f"written: {show_path(contents.write_report(out, shape, compared))}")
 
 
 @cli.command()
@@ -295,3 +405,20 @@ def demo(out: Path) -> None:
 
     with show_warnings():
         tell(out, click.echo)
+
+
+@cli.command()
+@click.option("--quiet", is_flag=True, help="say nothing but errors")
+def warmup(quiet: bool) -> None:
+    """Compile the usual kernels now, so that no first fit waits: for images of containers, and for clusters.
+
+    What is compiled is kept in $NUMBA_CACHE_DIR, or beside the package.
+    """
+    import time
+
+    from dmmc.app.warm_up import PARTS, compile_parts
+
+    began = time.perf_counter()
+    compile_parts(list(PARTS), None if quiet else lambda name: click.echo(f"compiling: {name}", err=True))
+    if not quiet:
+        click.echo(f"kernels are compiled, or were before: {time.perf_counter() - began:.1f} s")

@@ -22,6 +22,7 @@ def tell(out: Path, say: Callable[[str], object]) -> None:
     from sklearn.datasets import load_digits
 
     from dmmc.app import api
+    from dmmc.choose.tell import tell_choice
     from dmmc.report import MISSING
     from dmmc.results.metrics import score
 
@@ -39,16 +40,18 @@ def tell(out: Path, say: Callable[[str], object]) -> None:
     for (name, taken), labels in zip(seconds.items(), (peer, run.labels), strict=True):
         found = score(labels, truth)
         say(f"{name:24s}{found['accuracy']:10.3f}{found['nmi']:8.3f}{found['ari']:8.3f}{taken:9.2f}")
-    say("\nThe labels were used for this table only.\n")
+    say("\nThe labels were used for this table only. Of its own candidates dmmc says:")
+    for line in tell_choice(run.choices):
+        say(f"  {line}")
+    say("")
     report = out / "report.html"
     if report.exists():
         say(f"Look at       {report}")
     else:
         say(f"No report was written: {MISSING}")
     name = "dmmc" if shutil.which("dmmc") else str(Path(sys.executable).with_name("dmmc"))
-    say(f"Try next      {name} convert YOUR.csv data.zarr")
-    say(f"              {name} fit data.zarr -k 10 -o result")
-    say(f"              {name} predict result OTHER.zarr -o labels.zarr")
+    say(f"Try next      {name} fit YOUR.csv -k 10 -o result")
+    say(f"              {name} predict result OTHER.csv -o labels.csv")
 
 
 def _of_a_demo(out: Path) -> bool:

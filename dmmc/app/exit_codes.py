@@ -4,6 +4,7 @@ Exit codes: 0 done; 2 bad usage or bad input; 3 the cluster was lost; 4 the stor
 before anything was found; 130 interrupted.
 """
 
+import logging
 import math
 import os
 import signal
@@ -17,7 +18,8 @@ from typing import Any
 
 import click
 
-from dmmc.errors import ClusteringWarning, ClusterLost, InputError, OutOfTime
+from dmmc.errors import ClusteringWarning, ClusterLost, InputError, OutOfTime, StoreFailed, hide_in_urls
+from dmmc.stores.urls import Remote
 
 PATIENCE = 10.0
 """Seconds in which a second interrupt is taken for the first."""
@@ -37,6 +39,7 @@ class Commands(click.Group):
 
 def run(commands: click.Group, arguments: list[str] | None = None) -> None:
     """Run a command and end the process; every failure is one sentence and an exit code."""
+    logging.disable()  # libraries' tales of lost connections: what matters of them is said in a sentence
     interrupt = Interrupt()
     for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(stop) in (signal.SIG_DFL, signal.default_int_handler):  # under nohup it stays ignored
@@ -67,6 +70,9 @@ def find_code(commands: click.Group, arguments: list[str]) -> int:
     except OutOfTime as error:
         complain(f"{error}{list_notes(error)}")
         return 5
+    except StoreFailed as error:
+        complain(f"{error}{list_notes(error)}")
+        return 4
     except MemoryError as error:
         complain(f"there is not enough memory: {error}.{list_notes(error)}")
         return 4
@@ -97,13 +103,23 @@ class Interrupt:
 
 def complain(text: str) -> None:
     """One line on stderr, whatever characters the user's names hold."""
-    line = " ".join(text.split())
-    click.echo("dmmc: " + "".join(c if c.isprintable() else "?" for c in line), err=True)
+    click.echo(f"dmmc: {show_text(hide_in_urls(text))}", err=True)
 
 
-def show_path(path: Path) -> str:
-    """A path as it can be printed."""
-    return click.format_filename(path)
+def show_text(text: str) -> str:
+    """One line of text as it can be printed."""
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+
+
+def show_path(path: Path | str | Remote) -> str:
+    """A path or URL as it can be printed."""
+    return click.format_filename(path) if isinstance(path, Path) else hide_in_urls(str(path))
+
+
+def show_scores(found: dict[str, float]) -> None:
+    """Scores, one a line."""
+    for name, value in found.items():
+        click.echo(f"{name:14s}{value:.4f}")
 
 
 @contextmanager

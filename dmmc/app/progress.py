@@ -1,18 +1,23 @@
-"""Progress of a run: a live line on a terminal, JSON lines elsewhere; always on stderr."""
+"""Progress of a run: a live line on a terminal, a JSON line every few seconds elsewhere; always on stderr."""
 
 import json
 import math
 import shutil
 import sys
+import threading
 import time
 from typing import Any, Self, TextIO
 
 EVERY = 0.1
 """Seconds between two drawings of the line."""
+EVERY_LINE = 5.0
+"""Seconds between two lines where there is no terminal."""
+DIGITS = 4
+"""Of a number in such a line."""
 
 
 class Progress:
-    """Call it with events: a phase begins, or a pass ended.
+    """Call it with events: a phase begins or is done in part, or a pass ended.
 
     quiet : say nothing
     stream : where to; stderr if left out
@@ -22,31 +27,62 @@ class Progress:
         found = sys.stderr if stream is None else stream
         self._stream = None if quiet else found  # stderr is None where it was closed before the start
         self._live = self._stream is not None and self._stream.isatty()
-        self._drawn = 0.0
+        self._drawn = -math.inf
         self._phase = ""
+        self._waiting: dict[str, Any] | None = None
+        self._timer: threading.Timer | None = None
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        with self._lock:
+            self._waiting = None
+            if self._timer is not None:
+                self._timer.cancel()
         if self._live:
             self._write("\r\x1b[K")
 
     def __call__(self, event: dict[str, Any]) -> None:
-        """Show an event.
+        """Show an event, unless one was shown a moment ago: then the last one that came is shown when its time comes.
 
-        event : `phase`; for a pass also `iteration`, `objective`, `gap` where there is one, `rows_per_second` and
-            `at_most`; for a part of a conversion also `rows`, `fraction` and `seconds`
+        event : `phase`; `compiling` when numba begins or ends to compile; for a pass also `iteration`, `objective`,
+            `gap` where there is one, `rows_per_second` and `at_most`; for a part of a phase `fraction`, `seconds`
+            since it began and perhaps `rows`
         """
+        if self._stream is None:
+            return
         if not self._live:
-            self._write(_json_line(event))
+            self._write_line(event)
             return
         now = time.perf_counter()
-        if event["phase"] == self._phase and now - self._drawn < EVERY:
+        if event["phase"] == self._phase and now - self._drawn < EVERY and "compiling" not in event:
             return
         self._phase, self._drawn = event["phase"], now
         width = shutil.get_terminal_size().columns - 1
         self._write("\r\x1b[K" + _line(event)[:width])
+
+    def _write_line(self, event: dict[str, Any]) -> None:
+        with self._lock:
+            wait = self._drawn + EVERY_LINE - time.perf_counter()
+            if wait <= 0:
+                self._waiting, self._drawn = None, time.perf_counter()
+                self._write(_json_line(event))
+                return
+            if self._waiting is None:
+                self._timer = threading.Timer(wait, self._write_waiting)
+                self._timer.daemon = True
+                self._timer.start()
+            self._waiting = event
+
+    def _write_waiting(self) -> None:
+        """Show what has waited: a phase may take long and say nothing more."""
+        with self._lock:
+            if self._waiting is not None:
+                self._drawn = time.perf_counter()
+                self._write(_json_line(self._waiting))
+                self._waiting = None
 
     def _write(self, text: str) -> None:
         if self._stream is not None:
@@ -57,12 +93,30 @@ class Progress:
 def _json_line(event: dict[str, Any]) -> str:
     from dmmc.plain_json import plain  # not above: numpy comes with it, and `dmmc --help` is quick without
 
-    return json.dumps(plain(event)) + "\n"
+    told = {name: _round(value) for name, value in plain(event).items()}
+    if "fraction" in event:
+        told["left"] = _round(plain(_find_left(event)))
+    return json.dumps(told) + "\n"
+
+
+def _round(value: Any) -> Any:
+    """A number with few digits."""
+    if not isinstance(value, float) or value == 0:
+        return value
+    rounded = round(value, DIGITS - 1 - math.floor(math.log10(abs(value))))
+    return int(rounded) if abs(rounded) >= 10 ** (DIGITS - 1) else rounded
+
+
+def _find_left(event: dict[str, Any]) -> float:
+    """Seconds that the rest of a phase takes, if it goes on as it began."""
+    return event["seconds"] * (1 / event["fraction"] - 1) if event["fraction"] > 0 else math.inf
 
 
 def _line(event: dict[str, Any]) -> str:
     """One line that fits into 80 columns."""
-    parts = [event["phase"]]
+    parts = [": ".join(str(event[key]) for key in ("candidate", "phase") if key in event)]
+    if event.get("compiling"):
+        parts.append("compiling, once after an installation")
     if "iteration" in event:
         parts += [
             f"pass {event['iteration']}",
@@ -72,8 +126,8 @@ def _line(event: dict[str, Any]) -> str:
             f"< {_time(event['at_most'])} left",
         ]
     if "fraction" in event:
-        left = event["seconds"] * (1 / event["fraction"] - 1) if event["fraction"] > 0 else math.inf
-        parts += [f"{event['rows']:,} rows", f"{event['fraction']:.0%}", f"about {_time(left)} left"]
+        parts += [f"{event['rows']:,} rows"] if "rows" in event else []
+        parts += [f"{event['fraction']:.0%}", f"about {_time(_find_left(event))} left"]
     return "  ".join(parts)
 
 

@@ -1,6 +1,6 @@
 """Pairs of rows that are most worth asking a person about."""
 
-import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from dmmc.app.run import Run
 from dmmc.array_types import Array
-from dmmc.data.open import open_dataset
-from dmmc.errors import ClusteringWarning, InputError
+from dmmc.errors import InputError, collect_warnings
 from dmmc.estimators.checks import check_number, draw_seed
-from dmmc.estimators.fitting import MarginClusterer
 from dmmc.estimators.pairwise import PairwiseMMC
+from dmmc.estimators.source_clusterer import SourceClusterer
 from dmmc.pairs.closure import check_links, parts_of
 from dmmc.pairs.io import Links, read
+from dmmc.stores.urls import find_remote
 
 ANCHORS = 8
 """Rows of each cluster that stand for it."""
@@ -28,11 +28,12 @@ CANDIDATES = 20
 
 def propose_pairs(
     source: Any,
-    model: Run | MarginClusterer,
+    model: Run | SourceClusterer,
     n_pairs: int = 20,
     *,
     constraints: Any = None,
     component: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
     n_restarts: int = 4,
     random_state: Any = 0,
 ) -> NDArray[np.int64]:
@@ -49,6 +50,7 @@ def propose_pairs(
     n_pairs : how many pairs; fewer are proposed where there are not as many rows
     constraints : pairs that have been answered; they are not asked again, nor is what follows from them
     component : path inside the store, for a zarr store
+    storage_options : as of `dmmc.fit`, for a URL
     n_restarts : fits to compare with; 0 goes by the margins alone
     random_state : the seed
 
@@ -57,25 +59,25 @@ def propose_pairs(
     Array of shape (n_pairs, 2) of row numbers, the most doubtful first: a doubtful row, and the one to compare it with.
     """
     fitted = model.model if isinstance(model, Run) else model
-    if not isinstance(fitted, MarginClusterer):
+    if not isinstance(fitted, SourceClusterer):
         raise InputError(f"model is a {type(fitted).__name__}; what dmmc.fit gave, or a fitted estimator, is wanted.")
     check_is_fitted(fitted)
     check_number("n_pairs", n_pairs, "a whole number of at least 1", 1, np.inf, whole=True)
     check_number("n_restarts", n_restarts, "a whole number of at least 0", 0, np.inf, whole=True)
-    if fitted.n_clusters < 2:
+    if fitted.count_clusters() < 2:
         raise InputError("the model has one cluster; pairs are proposed for at least two.")
     seed = draw_seed(random_state)
-    dataset = open_dataset(source, component, fitted.n_jobs)
-    links = check_links(read(constraints), dataset.n_rows, int(fitted.n_clusters))
+    dataset = fitted.open(find_remote(source, storage_options), component)
+    links = check_links(read(constraints), dataset.n_rows, fitted.count_clusters())
     f = fitted.decision_function(dataset)
     f = np.stack([-f, f], axis=1) / 2 if f.ndim == 1 else f
     order = np.argsort(-f, axis=1, kind="stable")[:, :2]
     lead = np.take_along_axis(f, order, axis=1) @ [1.0, -1.0]
     labels = np.stack([order[:, 0], *_restarted(fitted, dataset, links, int(n_restarts), seed)])
-    anchors = _anchors(order[:, 0], lead, labels, int(fitted.n_clusters))
+    anchors = _anchors(order[:, 0], lead, labels, fitted.count_clusters())
     doubt = 1.0 - np.minimum(lead / max(float(np.median(lead)), 1e-300), 1.0)
     rows = np.argsort(-doubt - _disagreement(labels, anchors), kind="stable")[: CANDIDATES * int(n_pairs)]
-    part, rng = _known_parts(links, dataset.n_rows, int(fitted.n_clusters)), np.random.default_rng([seed, 7])
+    part, rng = _known_parts(links, dataset.n_rows, fitted.count_clusters()), np.random.default_rng([seed, 7])
     found: list[tuple[float, int, int]] = []
     for i in rows.tolist():
         others = np.concatenate([anchors[p] for p in order[i]])
@@ -89,18 +91,19 @@ def propose_pairs(
     return _distinct(found, int(n_pairs))
 
 
-def _restarted(fitted: MarginClusterer, dataset: Any, links: Links, count: int, seed: int) -> list[Array]:
+def _restarted(fitted: SourceClusterer, dataset: Any, links: Links, count: int, seed: int) -> list[Array]:
     """Labels of fits with other seeds, of rows with random weights."""
     found = []
     for turn in range(count):
         rng = np.random.default_rng([seed, 6, turn])
-        again = clone(fitted).set_params(random_state=int(rng.integers(2**31)), callbacks=None)
+        again = clone(fitted).set_params(
+            n_clusters=fitted.count_clusters(), random_state=int(rng.integers(2**31)), callbacks=None
+        )
         weight = rng.exponential(size=dataset.n_rows)
         told = {"constraints": links} if isinstance(fitted, PairwiseMMC) else {}
         if told and again.balance is None and links.must.all():
             again.set_params(balance="auto")  # without a cannot-link there has to be a bound
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ClusteringWarning)
+        with collect_warnings():  # what is said of these fits helps nobody
             found.append(again.fit(dataset, sample_weight=weight, **told).labels_)
     return found
 

@@ -2,15 +2,16 @@
 
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from dmmc.convert.formats import find_reader
 from dmmc.convert.store import Writer
-from dmmc.errors import InputError, refuse_url
+from dmmc.errors import InputError, StoreFailed
 from dmmc.results.atomic_files import write_folder
+from dmmc.stores.urls import Place, Remote, find_all, find_place
 
 __all__ = ["convert"]
 
@@ -27,6 +28,7 @@ def convert(
     chunk_rows: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write the matrix of a file as a zarr store, in memory that does not grow with the file (but see Matrix Market).
 
@@ -56,9 +58,12 @@ def convert(
     Parameters
     ----------
     source : str or Path
-        The file.
+        The file; of a URL, a copy is read.
     target : str or Path
-        The store to write, a folder such as ``rows.zarr``.
+        The store to write, a folder such as ``rows.zarr``, or the URL of a place in an object store (s3://, gs://,
+        az://, memory://). There the store is written when it is complete, its descriptions last; until then it takes
+        room among temporary files (``TMPDIR``). Nothing can be exchanged in one step there: a store that is replaced is
+        removed first.
     key : str, optional
         Which array of an npz file, or which matrix of an h5ad file.
     chunk_rows : int, optional
@@ -68,6 +73,8 @@ def convert(
     progress : callable, optional
         Called now and then with a dict: ``phase`` ("convert"), ``rows`` written so far, ``fraction`` of the file
         read, ``seconds``.
+    storage_options : dict, optional
+        Of the file systems of URLs: credentials, an endpoint.
 
     Returns
     -------
@@ -84,8 +91,14 @@ def convert(
         When the disk is full or the target cannot be written. Nothing is left behind.
     """
     begun = time.perf_counter()
-    refuse_url(source)
-    refuse_url(target)
+    found, place = find_all(storage_options, source, target)
+    if isinstance(found, Remote) or isinstance(place, Remote):
+        with tempfile.TemporaryDirectory(prefix="dmmc-") as folder:
+            done = _convert_remote(
+                found, find_place(place), Path(folder), overwrite, key=key, chunk_rows=chunk_rows, progress=progress
+            )
+        shown = {"source": str(found), "target": str(place), "seconds": round(time.perf_counter() - begun, 3)}
+        return done | shown
     source, target = Path(source), Path(target)
     _check(source, target, chunk_rows, overwrite)
     kind = find_reader(source)
@@ -107,6 +120,31 @@ def convert(
         if target.exists() and not overwrite:
             raise InputError(f"{target} was made by someone else in the meantime: choose another name.")
     return summary | {"source": str(source), "target": str(target), "seconds": round(time.perf_counter() - begun, 3)}
+
+
+def _convert_remote(
+    source: str | Path | Remote, target: Place, folder: Path, overwrite: bool, **options: Any
+) -> dict[str, Any]:
+    """Convert by way of a folder on this machine: a copy of the file, the store before it is sent, or both."""
+    from dmmc.stores import transfer  # with zarr, which takes a while to import
+
+    if isinstance(target, Remote):
+        transfer.refuse_taken(target, overwrite=overwrite)
+    path = transfer.download(source, folder) if isinstance(source, Remote) else Path(source)
+    if not isinstance(target, Remote):
+        return convert(path, target, overwrite=overwrite, **options)
+    store = folder / "store" / target.name
+    store.parent.mkdir()
+    done = convert(path, store, **options)
+    transfer.begin(target, overwrite=overwrite)
+    try:
+        transfer.upload(store, target)
+        transfer.finish(target)
+    except BaseException:
+        with suppress(InputError, StoreFailed):  # what has failed is the reason; the mark says that it is unfinished
+            transfer.clear(target)
+        raise
+    return done
 
 
 def _check(source: Path, target: Path, chunk_rows: int | None, overwrite: bool) -> None:

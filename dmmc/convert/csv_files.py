@@ -3,12 +3,12 @@
 import csv
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow
@@ -21,6 +21,7 @@ from dmmc.errors import InputError
 from dmmc.machine import MIB, count_cores
 
 SEPARATORS = "\t;,"
+Parsed = TypeVar("Parsed")
 
 COLUMN_BYTES = 512
 """Bytes of a block for each column, as pyarrow takes some time for a column whatever its rows; up to `MOST_BYTES`."""
@@ -56,19 +57,7 @@ class Csv(Reader):
 
     def pieces(self) -> Iterator[Piece]:
         """Read all rows, block by block, a few blocks ahead."""
-        workers = min(4, count_cores())
-        waiting: deque[Future[Piece]] = deque()
-        with ThreadPoolExecutor(workers, "dmmc-csv") as pool:
-            try:
-                for block in self._blocks():
-                    waiting.append(pool.submit(parse_block, block, self._layout))
-                    if len(waiting) > workers:
-                        yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
-            finally:
-                for future in waiting:
-                    future.cancel()
+        return parse_ahead(self._blocks(), lambda block: parse_block(block, self._layout))
 
     def _blocks(self) -> Iterator[Lines]:
         """Read the blocks of lines after the header."""
@@ -80,13 +69,30 @@ class Csv(Reader):
                 yield block
 
 
+def parse_ahead(blocks: Iterable[Any], parse: Callable[[Any], Parsed]) -> Iterator[Parsed]:
+    """What `parse` makes of each block, in order, on a few threads and a few blocks ahead."""
+    workers = min(4, count_cores())
+    waiting: deque[Future[Parsed]] = deque()
+    with ThreadPoolExecutor(workers, "dmmc-csv") as pool:
+        try:
+            for block in blocks:
+                waiting.append(pool.submit(parse, block))
+                if len(waiting) > workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
 def find_layout(path: Path) -> Layout:
     """Find out from the first two lines how a file is to be read."""
-    name, lines = path.name, _read_first_lines(path)
+    name, lines = path.name, read_first_lines(path)
     if not any(raw.strip() for _, raw in lines):
         raise InputError(f"{name} is empty: a csv file with rows of numbers is wanted.")
     texts = [decode_line(raw, name, number) for number, raw in lines]
-    separator = next((s for s in SEPARATORS if all(s in text for text in texts)), ",")
+    separator = find_separator(texts)
     first, *others = (split_line(text, separator, name, number) for text, (number, _) in zip(texts, lines, strict=True))
     second = others[0] if others else None
     line = lines[0][0]
@@ -109,7 +115,12 @@ def find_layout(path: Path) -> Layout:
     return layout
 
 
-def _read_first_lines(path: Path) -> list[tuple[int, bytes]]:
+def find_separator(texts: Sequence[str]) -> str:
+    """What is between the cells of lines."""
+    return next((s for s in SEPARATORS if all(s in text for text in texts)), ",")
+
+
+def read_first_lines(path: Path) -> list[tuple[int, bytes]]:
     """Read the first two lines that are not empty, each with its number."""
     with closing(Bytes(path)) as source:
         return list(islice((line for block in read_blocks(source) for line in block.numbered()), 2))

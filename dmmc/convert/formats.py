@@ -2,7 +2,7 @@
 
 import re
 from contextlib import closing
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from dmmc.convert.arrays import IdxFile, NpyFile, NpzFile
 from dmmc.convert.csv_files import Csv
@@ -40,6 +40,12 @@ KNOWN = "npy, npz, csv, parquet, svmlight (.svm, .svmlight, .libsvm, .txt), Matr
 
 PAIRS = re.compile(rb"^[ \t]*[^\s:#,;]+([ \t]+qid:\S+)?([ \t]+\d+:\S+)+[ \t]*(#.*)?\r?$", re.MULTILINE)
 """A line of an svmlight file."""
+
+
+def is_known(name: str) -> bool:
+    """Whether a name is that of a file, of a kind that can be converted."""
+    suffix = PurePath(name.lower().removesuffix(".gz")).suffix
+    return suffix in SUFFIXES or suffix == ".txt"
 
 
 def find_reader(path: Path) -> type[Reader]:

@@ -13,6 +13,7 @@ from pyarrow import types
 from dmmc.convert.reading import PIECE_BYTES, Piece, Reader, count_rows, name_damage, read_transposed
 from dmmc.data.readers.numbers import memory_dtype
 from dmmc.errors import InputError
+from dmmc.info.row_numbers import list_index_columns
 from dmmc.machine import MIB
 
 COLUMNS_AT_ONCE = 32  # of a large row group: pyarrow needs some 2.5 MB for each
@@ -42,7 +43,7 @@ class Parquet(Reader):
 
     def _sort_columns(self, schema: Any) -> tuple[list[str], list[str]]:
         """Find the column that holds row ids, if there is one, and those that hold numbers."""
-        index = [name for name in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(name, str)]
+        index = list_index_columns(schema)
         if len(set(schema.names)) < len(schema.names):
             raise InputError(f"{self.name} has several columns of one name: each needs its own.")
         texts, numbers = [], []

@@ -161,7 +161,7 @@ class Writer:
         """Write the next rows."""
         rows = piece.rows
         if isinstance(rows, Csr):
-            rows = _sort_columns(rows)
+            rows = sort_columns(rows)
             self._indptr.append(rows.indptr[1:] + len(self._values))
             self._values.append(rows.data)
             self._columns.append(rows.indices)
@@ -253,7 +253,7 @@ def _create_group(where: Path, attributes: dict[str, Any]) -> None:
     zarr.create_group(str(where), attributes=attributes, zarr_format=3)
 
 
-def _sort_columns(rows: Csr) -> Csr:
+def sort_columns(rows: Csr) -> Csr:
     """Sort the columns of rows, add up repeated ones, and number columns by signed integers as scipy and anndata do."""
     matrix = rows.to_scipy()
     if not matrix.has_canonical_format:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -137,6 +138,20 @@ def _block_count(n_bytes: int) -> int:
     if n_bytes < FOUR_BLOCKS:
         return 2
     return -(-n_bytes // (4 * ONE_BLOCK)) * 4
+
+
+def fill_columns(parts: Iterable[tuple[NDArray[Any], ...]], n_rows: int) -> tuple[NDArray[Any], ...]:
+    """Columns (n_rows,), of which consecutive parts come one after the other; nothing else is held of them."""
+    whole: tuple[NDArray[Any], ...] = ()
+    at = 0
+    for part in parts:
+        if not whole:
+            whole = tuple(np.empty(n_rows, column.dtype) for column in part)
+        for column, piece in zip(whole, part, strict=True):
+            column[at : at + len(piece)] = piece
+        at += len(part[0])
+    assert at == n_rows
+    return whole
 
 
 def read_only(values: Any) -> Any:

@@ -62,6 +62,13 @@ def describe_dask(array: Any, compute: Callable[[Sequence[Any]], list[Any]]) -> 
     return Stored(name, n_rows, n_features, dtype, sparse, bounds, nnz, reader)
 
 
+def compute_here(delayed: Sequence[Any]) -> list[Any]:
+    """What `describe_dask` wants computed, without a cluster of ours."""
+    import dask
+
+    return list(dask.compute(*delayed))
+
+
 class DaskRows:
     """Rows of a dask array; `piece` gives them as a graph, for a worker to compute."""
 

@@ -7,13 +7,21 @@ same rows give the same sums, bit for bit, from an array, a file or a cluster.
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dmmc.data.blocks import Block, Csr
 from dmmc.errors import InputError
+
+
+class View(NamedTuple):
+    """One of several feature spaces whose columns stand side by side in a matrix."""
+
+    name: str
+    n_features: int
+    is_sparse: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +35,7 @@ class Matrix:
     feature_names : names of the columns, where the source has them
     row_ids : names of the rows, where the source has them
     image_shape : of rows that are images, where the source says so
+    views : whose columns stand side by side, where there are several
     """
 
     name: str
@@ -37,6 +46,7 @@ class Matrix:
     feature_names: tuple[str, ...] | None = field(default=None, repr=False, kw_only=True)
     row_ids: NDArray[Any] | None = field(default=None, repr=False, kw_only=True)
     image_shape: tuple[int, ...] | None = field(default=None, repr=False, kw_only=True)
+    views: tuple[View, ...] = field(default=(), repr=False, kw_only=True)
 
     def _check_column(self, values: ArrayLike, what: str, kinds: str) -> NDArray[Any]:
         column = np.asarray(values)
@@ -55,7 +65,9 @@ class Matrix:
         if weight is not None:
             columns["weight"] = self._check_column(weight, "weights", "biuf").astype(np.float64)
         if given is not None:
-            columns["given"] = self._check_column(given, "labels", "biu").astype(np.int64)
+            labels = self._check_column(given, "labels", "biu")
+            # four bytes a row where they do, without a copy of what is int32 already
+            columns["given"] = labels.astype(np.result_type(labels, np.int32), copy=False)
         return columns
 
     def _check_rows(self, rows: ArrayLike) -> NDArray[np.int64]:
@@ -181,7 +193,7 @@ class Stored(Matrix):
     def load(self, n_jobs: int | None = None) -> Dataset:
         """The same matrix in memory."""
         rows = self.reader.load(n_jobs)
-        names = {"feature_names": self.feature_names, "row_ids": self.row_ids, "image_shape": self.image_shape}
+        names = {name: getattr(self, name) for name in ("feature_names", "row_ids", "image_shape", "views")}
         dataset = cut_into_blocks(self.name, rows, self.bounds, **names)
         return dataset.with_columns(self.weight, self.given)
 

@@ -4,9 +4,9 @@ Each reader ends in a C-contiguous array or in `Csr` rows, with at most a few ch
 besides. Libraries that a source may come from are imported only when such a source is met.
 """
 
+import math
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,21 @@ from dmmc.data.dask_rows import describe_dask, load_dask
 from dmmc.data.dataset import Dataset, Rows, Stored, cut_into_blocks
 from dmmc.data.readers import LoadedMatrix
 from dmmc.data.readers.csr import to_csr
-from dmmc.data.readers.numbers import as_numbers, check_shape, comes_from, is_dask_array, is_sparse, to_array
+from dmmc.data.readers.numbers import (
+    as_numbers,
+    check_shape,
+    comes_from,
+    is_dask_array,
+    is_sparse,
+    memory_dtype,
+    to_array,
+)
 from dmmc.data.readers.zarr_arrays import load_zarr
-from dmmc.data.readers.zarr_nodes import open_store
+from dmmc.data.readers.zarr_nodes import find_matrix, name_store, open_store, read_csr_shape
+from dmmc.data.views import are_views, join_views
 from dmmc.data.zarr_rows import open_stored
-from dmmc.errors import InputError
+from dmmc.errors import InputError, StoreFailed
+from dmmc.stores.urls import Remote
 from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 
@@ -29,9 +39,9 @@ def load(
     source: Any, component: str | None = None, n_jobs: int | None = None, limit: TimeLimit = NO_LIMIT
 ) -> LoadedMatrix:
     """Read a source of any kind into memory; see `open_dataset`."""
-    if isinstance(source, str | os.PathLike):
-        with open_store(os.fspath(source)) as node:
-            return load_zarr(node, Path(source).name, component, n_jobs, limit)
+    if isinstance(source, str | os.PathLike | Remote):
+        with open_store(source if isinstance(source, Remote) else os.fspath(source)) as node:
+            return load_zarr(node, name_store(source), component, n_jobs, limit)
     if comes_from(source, "zarr") and hasattr(source, "store_path"):
         return load_zarr(source, str(source.store_path.store), component, n_jobs, limit)
     if component is not None:
@@ -84,8 +94,16 @@ def _load_anndata(adata: Any, n_jobs: int | None) -> LoadedMatrix:
     return matrix._replace(name=f"X of AnnData, {matrix.name}", feature_names=names, row_ids=adata.obs_names.to_numpy())
 
 
+def _refuse_component(component: str | None) -> None:
+    if component is not None:
+        raise InputError(
+            f"component={component!r} was given for several views: give each as the path of its matrix, such as "
+            f"features.zarr/{component}."
+        )
+
+
 def open_dataset(
-    source: object, component: str | None = None, n_jobs: int | None = None, limit: TimeLimit = NO_LIMIT
+    source: Any, component: str | None = None, n_jobs: int | None = None, limit: TimeLimit = NO_LIMIT
 ) -> Dataset:
     """Bring any matrix of numbers into memory, as row blocks.
 
@@ -94,7 +112,8 @@ def open_dataset(
     Parameters
     ----------
     source : array-like, sparse matrix, frame, dask array, zarr array or group, AnnData, str or Path
-        The matrix, or the path of a zarr store (directory or .zip). A Dataset is given back as it is.
+        The matrix, or the path (directory or .zip) or URL of a zarr store. A Dataset is given back as it is. A list of
+        these is several views of the same rows.
     component : str, optional
         Path of the matrix inside a zarr group or store.
     n_jobs : int, optional
@@ -118,7 +137,16 @@ def open_dataset(
         return source
     if isinstance(source, Stored):
         return source.load(n_jobs)
-    found = load(source, component, n_jobs, limit)
+    if are_views(source):
+        _refuse_component(component)
+        joined = join_views([open_dataset(view, None, n_jobs, limit) for view in source])
+        assert isinstance(joined, Dataset)
+        return joined
+    return cut(load(source, component, n_jobs, limit))
+
+
+def cut(found: LoadedMatrix) -> Dataset:
+    """A matrix in memory as row blocks."""
     rows = found.rows
     if isinstance(rows, Csr):
         bounds = csr_bounds(rows.indptr, rows.data.itemsize)
@@ -128,20 +156,54 @@ def open_dataset(
     return cut_into_blocks(found.name, rows, bounds, **names)
 
 
+def measure_store(source: Any, component: str | None = None) -> int | None:
+    """Bytes that the matrix of a zarr store, or those of several views, take in memory, by the metadata alone.
+
+    None where the source is of another kind, or cannot be opened: reading it will say why.
+    """
+    if are_views(source):
+        sizes = [measure_store(view) for view in source]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
+    try:
+        if isinstance(source, str | os.PathLike | Remote):
+            with open_store(source if isinstance(source, Remote) else os.fspath(source)) as node:
+                return _measure_node(node, component)
+        is_zarr = comes_from(source, "zarr") and hasattr(source, "store_path")
+        return _measure_node(source, component) if is_zarr else None
+    except StoreFailed:  # it was asked often enough
+        raise
+    except Exception:  # whatever is wrong with a store
+        return None
+
+
+def _measure_node(node: Any, component: str | None) -> int:
+    found = find_matrix(node, "store", component)
+    values = found.node["data"] if found.is_sparse else found.node
+    count: int = math.prod(values.shape)
+    itemsize = int(memory_dtype(values.dtype, "store").itemsize)
+    if found.is_sparse:
+        return count * (itemsize + 4) + 8 * read_csr_shape(found.node, "store")[0]
+    return count * itemsize
+
+
 def open_rows(
-    source: Any, component: str | None, n_jobs: int | None, compute: Callable[[Sequence[Any]], list[Any]]
+    source: Any, component: str | None, n_jobs: int | None, compute: Callable[[Sequence[Any]], list[Any]] | None
 ) -> Rows:
-    """Open a matrix for a cluster: it stays in its store or in Dask's graph if it can, else it is read into memory.
+    """Open a matrix that stays in its store or in Dask's graph if it can, else it is read into memory.
 
     source, component : as of `open_dataset`
     n_jobs : threads that read what has to be read here
-    compute : computes Dask's delayed objects on the cluster
+    compute : computes Dask's delayed objects on a cluster; without one dask arrays are read into memory
     """
     if isinstance(source, Dataset | Stored):
         return source
+    if are_views(source):
+        _refuse_component(component)
+        return join_views([open_stored(view) or open_dataset(view, None, n_jobs) for view in source])
     stored = open_stored(source, component)
     if stored is not None:
         return stored
-    if is_dask_array(source) and component is None:
+    if compute is not None and is_dask_array(source) and component is None:
         return describe_dask(source, compute)
     return open_dataset(source, component, n_jobs)

@@ -1,10 +1,8 @@
 """Matrices that stay in their zarr store: blocks are read by the process that needs them, when it needs them."""
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,18 +16,15 @@ from dmmc.data.readers.store_checks import name_damage
 from dmmc.data.readers.zarr_arrays import (
     check_complete,
     check_seals,
-    find_absent_chunk,
     find_rows,
     read_all,
     read_csr,
     read_names,
-    unreadable_chunk,
+    read_span,
 )
-from dmmc.data.readers.zarr_nodes import MatrixNode, find_matrix, open_store, read_csr_shape
+from dmmc.data.readers.zarr_nodes import MatrixNode, find_matrix, name_store, open_store, read_csr_shape
 from dmmc.errors import InputError
-
-PAUSES = (0.2, 1.0)
-"""Seconds before a read that failed is tried again: a store may be busy, or a file system come back."""
+from dmmc.stores.urls import Remote, find_remote
 
 
 def open_stored(source: Any, component: str | None = None) -> Stored | None:
@@ -37,12 +32,15 @@ def open_stored(source: Any, component: str | None = None) -> Stored | None:
 
     None where the source is of another kind, or is a store in this process's memory.
     """
-    if isinstance(source, str | os.PathLike):
-        path = os.path.abspath(os.fspath(source)) if "://" not in os.fspath(source) else os.fspath(source)
-        store = Path(path).name
-        with open_store(path) as node, name_damage(store):
+    source = find_remote(source)
+    if isinstance(source, Remote) and not source.is_shared:
+        return None
+    if isinstance(source, str | os.PathLike | Remote):
+        place = source if isinstance(source, Remote) else os.path.abspath(os.fspath(source))
+        store = name_store(place)
+        with open_store(place) as node, name_damage(store):
             found = find_matrix(node, store, component)
-            return _describe(found, Location(path, found.node.path), store, component)
+            return _describe(found, Location(place, found.node.path), store, component)
     if not (comes_from(source, "zarr") and hasattr(source, "store_path")):
         return None
     if type(source.store_path.store).__name__ in ("MemoryStore", "ManagedMemoryStore"):
@@ -55,9 +53,9 @@ def open_stored(source: Any, component: str | None = None) -> Stored | None:
 
 @dataclass(frozen=True)
 class Location:
-    """Where a matrix is: a path that all workers can open, or a zarr node of a store that pickles."""
+    """Where a matrix is: a path or URL that all workers can open, or a zarr node of a store that pickles."""
 
-    path: str | None
+    path: str | Remote | None
     inner: str
     node: Any = field(default=None, repr=False)
 
@@ -65,7 +63,7 @@ class Location:
         """Open the array or group, perhaps on another machine than the driver's."""
         if self.path is None:
             return self.node
-        if not os.path.exists(self.path):
+        if isinstance(self.path, str) and not os.path.exists(self.path):
             raise InputError(
                 f"{self.path!r} does not exist on {os.uname().nodename}, which was asked to read it: a path that all "
                 "workers see is wanted."
@@ -113,7 +111,7 @@ class ForwardReader:
         middle = start + len(kept)
         if middle == stop:
             return kept
-        chunk = self._array.chunks[0]
+        chunk = min(self._array.chunks[0], self._array.shape[0])  # a damaged store may name any number
         first, last = middle // chunk * chunk, min(-(-stop // chunk) * chunk, self._array.shape[0])
         whole = self._decode(first, last, rows)
         # copies, as a view would keep all of what was decoded
@@ -125,19 +123,9 @@ class ForwardReader:
         return np.concatenate([kept, part])
 
     def _decode(self, first: int, last: int, rows: Callable[[int, int], tuple[int, int]] | None) -> NDArray[Any]:
-        for pause in (*PAUSES, None):
-            try:
-                part = np.asarray(self._array[first:last])
-                absent = find_absent_chunk(self._array, part, first)
-                if absent is not None:
-                    raise FileNotFoundError(f"{absent} is missing")
-                return part
-            except Exception as error:
-                if pause is None:
-                    where = name_rows(*(rows(first, last) if rows else (first, last)))
-                    raise unreadable_chunk(self._name, where, error) from error
-                time.sleep(pause)
-        raise AssertionError
+        return read_span(
+            self._array, first, last, self._name, lambda: name_rows(*(rows(first, last) if rows else (first, last)))
+        )
 
 
 class _ZarrReader:

@@ -1,4 +1,4 @@
-"""The blocks that a worker process keeps between passes, as far as its memory allows.
+"""The blocks that a process keeps between passes, as far as its memory allows.
 
 A cache: every entry can be read or sent again. The cache of a session that asks for nothing for some minutes, because
 its driver was killed, is dropped.
@@ -37,6 +37,17 @@ class BlockCache:
         self._from_passes: dict[int, dict[Any, Any]] = {}
         """`Block.cache` of each block."""
         self._bytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows that are kept."""
+        return self._bytes
+
+    def drop_rows(self) -> None:
+        """Keep no rows any more, until the next ones come."""
+        with self._lock:
+            self._rows.clear()
+            self._bytes = 0
 
     def prepare(self, message: Message, placed_here: bool) -> None:
         """Drop columns of an older version, and blocks that are placed on another worker by now."""

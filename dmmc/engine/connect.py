@@ -2,28 +2,32 @@
 
 import asyncio
 import json
+import logging
 import os
-import signal
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
 import dask
 import distributed
-from distributed import Client, LocalCluster, Security
-from distributed.utils import LoopRunner
+from distributed import Client, Security
 
 from dmmc.engine.dask_client import Cluster, Limits
+from dmmc.engine.local_workers import start_workers
 from dmmc.errors import ClusterLost, InputError
+from dmmc.process_state import Forked, Shared
 
-NO_PROFILER = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "500ms"}
-"""Dask's settings for workers without a dashboard: the statistical profiler and the clock of the event loop interrupt
-the kernels some hundred times a second, which takes a fifth of a pass where all cores are at work."""
+SETTINGS = {
+    "distributed.admin.large-graph-warning-threshold": 2**30,
+    "distributed.admin.low-level-log-length": 0,
+}
+"""Dask's settings for a client: parameters and rows travel inside tasks on purpose, so it need not warn of their size,
+and is to keep no log of the messages that carried them."""
+CHATTY = ("asyncio", "bokeh", "distributed", "tornado")
+"""Libraries that log each lost connection with its traceback; what matters of it is said in our own errors."""
 
 
 @contextmanager
@@ -43,8 +47,14 @@ def connect(
     dashboard : for local workers, show Dask's dashboard (on this machine only)
     profile : for local workers, let Dask's profiler run even without its dashboard
     """
+    if Forked.lacks_dask_threads:
+        raise InputError(
+            "a cluster cannot be used in a process that was forked from one that has used Dask: start it with "
+            "multiprocessing's 'spawn', or fit without a cluster."
+        )
     limits = Limits.from_config()
     with ExitStack() as stack:
+        stack.enter_context(_SETTINGS)
         if isinstance(scheduler, Client):
             if security is not None:
                 raise InputError("security= goes with an address; a Client has its own.")
@@ -52,8 +62,9 @@ def connect(
             if client.asynchronous:
                 raise InputError("scheduler is an asynchronous Client; a synchronous one is wanted.")
         else:
+            stack.enter_context(_SILENCE)
             if workers is not None:
-                where: Any = stack.enter_context(_start_workers(workers, dashboard, profile))
+                where: Any = stack.enter_context(start_workers(workers, limits, dashboard=dashboard, profile=profile))
             else:
                 where = _find_address(scheduler, limits)
             client = _make_client(where, _make_security(security, where), limits)
@@ -151,67 +162,19 @@ def _close(client: Client) -> None:
 
 
 @contextmanager
-def _start_workers(workers: Any, dashboard: bool, profile: bool) -> Iterator[LocalCluster]:
-    """Start worker processes of one thread each, with Dask's dashboard or profiler; they end with the context."""
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InputError(f"workers is {workers!r}; a number of processes of at least 1 is wanted.")
-    settings: dict[str, Any] = {"distributed.scheduler.worker-ttl": "60s", "distributed.worker.daemon": True}
-    if not (dashboard or profile):
-        settings.update(NO_PROFILER)
-    with dask.config.set(settings), _hide_main_module(), _start_loop() as loop:
-        cluster = LocalCluster(
-            loop=loop,
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",  # None would still open a port, on all addresses
-            scheduler_kwargs={"dashboard": dashboard},
-            worker_dashboard_address=None,
-            silence_logs=50,
-        )
-        try:
-            if dashboard:
-                sys.stderr.write(f"dashboard: {cluster.dashboard_link}\n")
-            yield cluster
-        finally:
-            with suppress(Exception):
-                cluster.close(timeout=10)
-
-
-@contextmanager
-def _start_loop() -> Iterator[Any]:
-    """An event loop on a thread that ignores Ctrl-C, as do the processes that it starts.
-
-    A terminal sends Ctrl-C to all processes, but it is the driver that ends its workers, after it wrote its checkpoint.
-    """
-    resource_tracker.ensure_running()  # or the first process would start it, and let the signal through after that
-    runner = LoopRunner()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _silence() -> Iterator[None]:
+    """Let chatty libraries log nothing."""
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in CHATTY]
+    loggers = [logging.getLogger(name) for name in {*CHATTY, *names}]
+    before = [logger.level for logger in loggers]
     try:
-        runner.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    try:
-        yield runner.loop
-    finally:
-        runner.stop()
-
-
-@contextmanager
-def _hide_main_module() -> Iterator[None]:
-    """Hide the user's script from worker processes.
-
-    Multiprocessing imports the main module in each process that it spawns, which would run a script again that does
-    not guard itself with `if __name__ == "__main__"`. Our tasks are all in this package and do not need it.
-    """
-    main = sys.modules["__main__"]
-    hidden = {name: getattr(main, name) for name in ("__spec__", "__file__") if hasattr(main, name)}
-    main.__spec__ = None
-    if "__file__" in hidden:
-        del main.__file__
-    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
         yield
     finally:
-        for name, value in hidden.items():
-            setattr(main, name, value)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+_SETTINGS = Shared(lambda: dask.config.set(SETTINGS))
+_SILENCE = Shared(_silence)

@@ -25,8 +25,6 @@ PACKAGES = ("dmmc", "numpy", "scipy", "numba", "zarr", "distributed")
 """Must have one version everywhere: they decide the bits, or how tasks travel."""
 NO_ANSWER = (TimeoutError, OSError, asyncio.CancelledError, distributed.CancelledError)
 """What a question raises whose answer was lost on the way."""
-LARGE_TASK = 2**30
-"""Bytes of a task below which Dask need not warn: parameters and rows travel inside tasks on purpose."""
 WAITS = {"connect": "30s", "workers": "60s", "stuck": "60s", "task": "1h"}
 """Defaults of `Limits`."""
 
@@ -194,11 +192,10 @@ class Cluster:
     ) -> Future:
         """Start a task, preferably on this worker; `is_graph`: Dask first computes delayed objects in arguments."""
         where = {"workers": [worker], "allow_other_workers": True}
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": LARGE_TASK}):
-            if is_graph:
-                task = dask.delayed(function, pure=False)(*arguments, dask_key_name=name)
-                return self._client.compute(task, **where)
-            return self._client.submit(function, *arguments, key=name, pure=False, **where)
+        if is_graph:
+            task = dask.delayed(function, pure=False)(*arguments, dask_key_name=name)
+            return self._client.compute(task, **where)
+        return self._client.submit(function, *arguments, key=name, pure=False, **where)
 
     def compute(self, lazy: Sequence[Any]) -> list[Any]:
         """Values of Dask's delayed objects."""
@@ -237,29 +234,41 @@ class Cluster:
 
     def collect_outcomes(self, futures: Sequence[Future]) -> list[Outcome | None]:
         """How these futures ended; None for one that was lost on the way and can be submitted again."""
+        failed = {future: self._find_error(future) for future in futures if future.status == "error"}
         finished = [future for future in futures if future.status == "finished"]
-        values: dict[str, Any] = {}
-        not_sent = ""
-        try:
-            values = self._client.sync(self._gather, finished, callback_timeout=self.limits.stuck) if finished else {}
-        except (*NO_ANSWER, KeyError):
-            pass
-        except Exception as error:  # a result that cannot be pickled is noticed here
-            not_sent = _describe_error(error)
-        outcomes: list[Outcome | None] = []
-        for future in futures:
-            if future.key in values:
-                outcomes.append(Outcome(values[future.key]))
-            elif future.status == "error":
-                cause = self._find_error(future)
-                outcomes.append(Outcome(None, isinstance(cause, distributed.KilledWorker), _describe_error(cause)))
-            else:
-                outcomes.append(Outcome(None, error=not_sent) if not_sent else None)
-        return outcomes
+        fetched: dict[Future, Outcome | None] = {}
+        with suppress(*NO_ANSWER):
+            fetched = self._client.sync(self._fetch_all, finished, callback_timeout=self.limits.stuck + self._short)
+        return [
+            Outcome(None, isinstance(failed[future], distributed.KilledWorker), _describe_error(failed[future]))
+            if future in failed
+            else fetched.get(future)
+            for future in futures
+        ]
 
-    async def _gather(self, futures: Sequence[Future]) -> dict[str, Any]:
-        values = await self._client.gather(list(futures), asynchronous=True)
-        return {future.key: value for future, value in zip(futures, values, strict=True)}
+    async def _fetch_all(self, futures: Sequence[Future]) -> dict[Future, Outcome | None]:
+        outcomes = await asyncio.gather(*(self._fetch(future) for future in futures))
+        return dict(zip(futures, outcomes, strict=True))
+
+    async def _fetch(self, future: Future) -> Outcome | None:
+        """The value of a finished future; None where it is lost with its worker on the way.
+
+        `Client.gather` would wait until Dask has computed it anew, which may be never.
+        """
+        asking = asyncio.ensure_future(self._client.scheduler.gather(keys=[future.key]))
+        asking.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio says nobody asked
+        until = time.monotonic() + self.limits.stuck
+        try:
+            while not asking.done() and future.status == "finished" and time.monotonic() < until:
+                await asyncio.wait({asking}, timeout=0.1)
+            answer = asking.result() if asking.done() else {}
+        except NO_ANSWER:
+            return None
+        except Exception as error:  # a value that cannot be pickled is noticed here
+            return Outcome(None, error=_describe_error(error))
+        finally:
+            asking.cancel()
+        return Outcome(answer["data"][future.key]) if answer.get("status") == "OK" else None
 
     def _find_error(self, future: Future) -> BaseException:
         try:

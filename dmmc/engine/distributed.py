@@ -13,24 +13,33 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from dmmc.array_types import Array
 from dmmc.data.blocks import Block
-from dmmc.data.dataset import Dataset, Rows, Stored, find_blocks, join_rows, pick_rows
-from dmmc.data.readers.numbers import name_rows
+from dmmc.data.dataset import Dataset, Rows, Stored
 from dmmc.engine import block_cache, worker_watch
 from dmmc.engine.dask_client import Cluster, Outcome
+from dmmc.engine.few_rows import gather_rows, take_rows
 from dmmc.engine.local import Params, Stats
-from dmmc.engine.messages import Message, Reply, SentBlock, Sink, Span, Task, split_by_size
+from dmmc.engine.messages import (
+    Message,
+    Reply,
+    SentBlock,
+    Sink,
+    Span,
+    Task,
+    compare_checksums,
+    list_spans,
+    split_by_size,
+)
 from dmmc.engine.placement import Placement, check_memory, find_budget
 from dmmc.engine.tree_sum import TreeSum
 from dmmc.engine.worker import run_message
 from dmmc.engine.worker_watch import WorkerWatch
-from dmmc.errors import ClusterLost, InputError
+from dmmc.errors import ClusterLost, InputError, StoreFailed
 from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 TRIES = 3
@@ -54,7 +63,7 @@ class Distributed(AbstractContextManager["Distributed"]):
         self._limit = limit
         self._has_read = isinstance(dataset, Dataset)
         self._session = uuid.uuid4().hex[:12]
-        self._spans = tuple(Span(i, a, b) for i, (a, b) in enumerate(pairwise(dataset.bounds.tolist())))
+        self._spans = list_spans(dataset.bounds)
         sizes = np.diff(dataset.bounds) * (dataset.nbytes / dataset.n_rows)
         self._largest_block = float(sizes.max())
         self._placement = Placement(sizes)
@@ -105,10 +114,7 @@ class Distributed(AbstractContextManager["Distributed"]):
 
     def take(self, rows: Array) -> Any:
         """A few rows, from the blocks that hold them."""
-        holder = find_blocks(self._source.bounds, rows)
-        wanted = {int(b): rows[holder == b] for b in np.unique(holder)}
-        parts = self._find_values(_take_rows, wanted, [self._spans[b] for b in sorted(wanted)])
-        return join_rows(self._source, holder, dict(zip(sorted(wanted), parts, strict=True)))
+        return gather_rows(self._source, rows, lambda wanted, spans: self._find_values(take_rows, wanted, spans))
 
     def write(self, work: Callable[[Block, Params], Any], params: Params, sink: Sink, every: int) -> None:
         """Hand the results of consecutive blocks, `every` at a time, to a sink on the worker that has them."""
@@ -250,6 +256,8 @@ class Distributed(AbstractContextManager["Distributed"]):
         reply: Reply = outcome.value
         if reply.refused:
             raise InputError(reply.refused)
+        if reply.store_failed:
+            raise StoreFailed(reply.store_failed)
         if reply.failed:
             task.failures += 1
             if task.failures >= TRIES:
@@ -297,19 +305,8 @@ class Distributed(AbstractContextManager["Distributed"]):
     def _compare_checksums(self, reply: Reply) -> None:
         """Refuse rows that are not what they were when they were first read."""
         self.blocks_read += len(reply.checksums)
-        for index, checksum in reply.checksums.items():
-            if self._checksums.setdefault(index, checksum) != checksum:
-                span = self._spans[index]
-                raise InputError(
-                    f"{self._source.name} changed during the run: {name_rows(span.start, span.stop)} are not what "
-                    "they were when they were first read."
-                )
+        compare_checksums(self._checksums, reply.checksums, self._spans, self._source.name)
 
     def _update_placement(self) -> None:
         """Look at the workers: blocks of lost ones are placed on others, new ones get their share."""
         self._placement.update(self._watch.update())
-
-
-def _take_rows(block: Block, wanted: dict[int, Array]) -> Any:
-    """The wanted rows of a block."""
-    return pick_rows(block, wanted[block.index])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from dmmc.data.blocks import Block
 from dmmc.data.dataset import Dataset, Rows
+from dmmc.engine.messages import Sink
 from dmmc.engine.tree_sum import TreeSum
 from dmmc.machine import count_threads
 
@@ -76,6 +77,11 @@ class Local(AbstractContextManager["Local"]):
         if len(self.dataset.blocks) == 1:
             return iter([work(self.dataset.blocks[0], params)])
         return self._pool.map(lambda block: work(block, params), self.dataset.blocks)
+
+    def write(self, work: Callable[[Block, Params], Any], params: Params, sink: Sink, every: int) -> None:
+        """Hand the result of each block to a sink, in block order; `every` is for engines that write side by side."""
+        for block, result in zip(self.dataset.blocks, self.rows(work, params), strict=True):
+            sink(block.start, block.stop, [result])
 
     def close(self) -> None:
         """End the threads."""

@@ -5,6 +5,7 @@ All that travels can be sent again, to any worker, at any time.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from dmmc.array_types import Array
@@ -12,6 +13,7 @@ from dmmc.data.blocks import Block, Csr
 from dmmc.data.dataset import Reader
 from dmmc.data.readers.numbers import name_rows
 from dmmc.engine.tree_sum import Node
+from dmmc.errors import InputError
 from dmmc.machine import MIB
 
 Sink = Callable[[int, int, list[Any]], Any]
@@ -27,6 +29,11 @@ class Span(NamedTuple):
     number: int
     start: int
     stop: int
+
+
+def list_spans(bounds: Array) -> tuple[Span, ...]:
+    """All blocks between these bounds."""
+    return tuple(Span(i, start, stop) for i, (start, stop) in enumerate(pairwise(bounds.tolist())))
 
 
 class SentBlock(NamedTuple):
@@ -80,6 +87,8 @@ class Reply(NamedTuple):
     """Blocks of which something must be sent first; nothing was done."""
     refused: str = ""
     """Bad input, in a sentence: trying again would not help."""
+    store_failed: str = ""
+    """An object store failed, in a sentence: it was asked often enough."""
     failed: str = ""
     """What went wrong, and at which rows: it may be tried again."""
 
@@ -118,3 +127,17 @@ def split_by_size(spans: Sequence[Span], sizes: Array) -> Iterator[tuple[Span, .
         part.append(span)
     if part:
         yield tuple(part)
+
+
+def compare_checksums(known: dict[int, int], found: dict[int, int], spans: Sequence[Span], name: str) -> None:
+    """Refuse rows that are not what they were when they were first read, and remember those read for the first time.
+
+    known, found : checksums by the number of the block
+    name : of the matrix
+    """
+    for index, checksum in found.items():
+        if known.setdefault(index, checksum) != checksum:
+            raise InputError(
+                f"{name} changed during the run: {name_rows(spans[index].start, spans[index].stop)} are not what "
+                "they were when they were first read."
+            )

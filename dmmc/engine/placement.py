@@ -1,19 +1,22 @@
 """Which worker keeps which blocks, what it has been sent of them, and how many bytes it can keep."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from dmmc.data.dataset import Rows
-from dmmc.engine.dask_client import Worker
+from dmmc.data.memory_plan import AT_WORK
 from dmmc.errors import InputError
 from dmmc.machine import PROCESS
 
+if TYPE_CHECKING:
+    from dmmc.engine.dask_client import Worker
+
 FULL = 0.75
 """Of a worker's memory limit may be used: above it Dask pauses the worker, then ends it."""
-AT_WORK = 4
-"""Blocks that a thread needs beside those that are kept: one worked on, one being read, and what decodes them."""
 UNLIMITED = 2**62
 
 
@@ -61,6 +64,26 @@ class Placement:
     def sent(self, address: str, version: int) -> set[int]:
         """Blocks of which a worker has been sent this version of the columns (0: of which it has been sent rows)."""
         return self._sent.setdefault((address, version), set())
+
+
+def choose_kept(sizes: NDArray[Any], groups: Iterable[range], budget: float) -> frozenset[int]:
+    """Numbers of the blocks that one process keeps: the first ones of each group, so that all groups are alike.
+
+    They stay: what would come in their place would push out what the next pass wants first.
+
+    sizes : (n,) bytes of each block
+    groups : which together hold all blocks, in order; a reader reads forward within a group
+    budget : bytes of blocks that can be kept
+    """
+    share, seen, kept, bytes_kept = min(1.0, budget / max(1.0, float(sizes.sum()))), 0.0, set(), 0.0
+    for group in groups:
+        seen += float(sizes[group.start : group.stop].sum())
+        for number in group:
+            if bytes_kept + sizes[number] > share * seen:
+                break
+            kept.add(number)
+            bytes_kept += float(sizes[number])
+    return frozenset(kept)
 
 
 def find_budget(worker: Worker | None, block: float) -> int:

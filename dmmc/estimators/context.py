@@ -1,29 +1,20 @@
 """What a fit works with: made once by `fit`, passed down as an argument."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
-
-from threadpoolctl import threadpool_limits
 
 from dmmc.array_types import Array
 from dmmc.engine import Engine
 from dmmc.estimators import phase_shapes
 from dmmc.features.maps import Map
 from dmmc.features.transforms import Transform
+from dmmc.features.view_map import ByView
 from dmmc.model.geometry import Geometry
 from dmmc.pairs.io import Links
 from dmmc.solvers.driver import Callback, Keeper, drive
 from dmmc.time_limit import NO_LIMIT, TimeLimit
-
-
-@contextmanager
-def use_one_blas_thread() -> Iterator[None]:
-    """Linear algebra of the driver on one thread: the same bits whatever the number of cores."""
-    with threadpool_limits(1, user_api="blas"):
-        yield
 
 
 @dataclass(frozen=True)
@@ -50,7 +41,7 @@ class FitContext:
     """Pairs of rows that must or cannot be together."""
     standardised: bool = False
     """Whether columns of the raw rows were put on one scale."""
-    transform: Transform | None = None
+    transform: Transform | ByView | None = None
     """What is done to a row before anything else; `engine` runs over transformed rows."""
     row_map: Map | None = None
     """Makes the features of a (transformed) row; None for rows as they are."""
@@ -58,6 +49,8 @@ class FitContext:
     """Starts that were made before the search: so many labellings are packed into the given labels."""
     merge_tree: Array | None = None
     """How a graph start merged its groups."""
+    anchor_labels: Array | None = None
+    """(G, starts): those of the anchors, where starts were made along a graph of anchors."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """What was chosen while features were made, for `choices_`."""
 
@@ -65,6 +58,11 @@ class FitContext:
         """Say that a phase begins."""
         if self.listener is not None:
             self.listener({"phase": name})
+
+    def tell_part(self, phase: str, fraction: float) -> None:
+        """Say that a phase that has begun is done to this part, 0 to 1."""
+        if self.listener is not None:
+            self.listener({"phase": phase, "fraction": fraction})
 
     def remember(
         self, phase: str, make: Callable[[], dict[str, Array]], shapes: str | None = None, **sizes: int

@@ -1,7 +1,7 @@
 """Maximum margin clustering by cutting planes, any number of clusters (papers 000 and 001)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from dmmc.estimators.fitting import FeaturedClusterer
 from dmmc.estimators.parameters import (
     LOSS,
     POSITIVE_OR_AUTO,
+    Number,
     TransformParameters,
     Words,
     document,
@@ -26,7 +27,7 @@ from dmmc.model.passes import ByScores, Labelling
 from dmmc.solvers import starts
 from dmmc.solvers.count_bounds import is_violated
 from dmmc.solvers.cutting_plane import CuttingPlane
-from dmmc.solvers.cutting_plane_state import Problem, State
+from dmmc.solvers.cutting_plane_state import SETTLED, Problem, State
 
 WISH = 0.5
 """A least size from here on is a wish to be kept to; below, it is a guard against collapse."""
@@ -170,6 +171,15 @@ class MarginLossClusterer(CuttingPlaneClusterer):
         "where labels change: inside the cutting plane, or outside of it, with a convex problem for each labelling. "
         '"auto" is inside for two clusters, outside for more',
     )
+    alpha: float = parameter(
+        SETTLED,
+        Number("a number of at least 0 and below 1", 0.0, 1.0),
+        "where labels change inside the cutting plane: they are taken again until that lowers the objective by no more "
+        "than this fraction, then the next plane joins. Paper 000 prints 0.01",
+    )
+
+    def _pose_problem(self, context: FitContext) -> Problem:
+        return replace(super()._pose_problem(context), alpha=float(self.alpha))
 
     def _choose_loss(self) -> Loss:
         return resolve_loss(self.loss)
@@ -200,6 +210,8 @@ class CuttingPlaneMMC(TransformParameters, MarginLossClusterer):
     choices_ : dict, what was chosen for this fit and why
     n_features_in_, feature_names_in_
     """
+
+    most_clusters = 1000
 
     @property
     def method(self) -> str:

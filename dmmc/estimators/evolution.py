@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dmmc.array_types import Array
-from dmmc.data.dataset import Rows
 from dmmc.engine import Engine
 from dmmc.errors import ClusteringWarning, InputError, warn
-from dmmc.estimators.balance import BALANCE
 from dmmc.estimators.binary import BinaryClusterer
 from dmmc.estimators.context import FitContext
 from dmmc.estimators.feature_space import enter_rows
@@ -45,6 +43,8 @@ from dmmc.solvers.whitening import Whitened
 
 HELD = 1024 * MIB
 """Most bytes of Φ that the driver holds for the published mutation."""
+BALANCES = (0.03, 0.1, 0.4, 0.6)
+"""Those that `balance="auto"` tries for two clusters, from even ones to four to one."""
 LOOSE = 0.4
 """Balance of a split that is to be split again: paper 002's loosest."""
 
@@ -78,6 +78,8 @@ class EvolutionaryMMC(TransformParameters, RowKernel, BinaryClusterer):
     types = (*Evolution.types, *Published.types)
     features = "nystroem"
     n_neighbors = 7
+    graph = "rows"
+    n_anchors = "auto"
     evolved_labels_ = None
 
     kernel: str = parameter(
@@ -102,7 +104,9 @@ class EvolutionaryMMC(TransformParameters, RowKernel, BinaryClusterer):
     balance: float | str | None = parameter(
         "auto",
         Number('a number of at least 0 and below 1 (at 1, w = 0 costs nothing), or "auto",', 0.0, 1.0, words=("auto",)),
-        'most that the shares of two clusters may differ. "auto" is 0.03, and 0.4 for each split of more clusters',
+        'most that the shares of two clusters may differ. "auto" tries 0.03, 0.1, 0.4 and 0.6, and takes the '
+        "labels that their fit explains best, of equally good ones those of the tightest; it is 0.4 for each split of "
+        "more clusters",
     )
     mutation: str = parameter(
         "sweeps",
@@ -120,6 +124,18 @@ class EvolutionaryMMC(TransformParameters, RowKernel, BinaryClusterer):
         'labellings that are tried in each generation. "auto" is 1; for mutation="paper" with the full kernel 10. '
         "0: each start climbs once",
     )
+    flips: int | str = parameter(
+        "auto",
+        at_least(1, "auto"),
+        'mutation="paper": signs that an offspring flips at most. "auto" is n / (t + 1) in generation t, at least one; '
+        "1 is one sign throughout",
+    )
+    generations: int | None = parameter(
+        None,
+        at_least(1, None),
+        'mutation="paper": generations of a search. None goes on until the fitness has not changed for 10 offspring a '
+        "row",
+    )
     epsilon: float = parameter(1e-9, POSITIVE, "least fall of F that counts")
     max_iter: int = parameter(
         10_000,
@@ -136,8 +152,8 @@ class EvolutionaryMMC(TransformParameters, RowKernel, BinaryClusterer):
     n_init: int | str = parameter(
         "auto",
         at_least(1, "auto"),
-        'number of starts; the lowest F wins. "auto" is 10 for "random" (3 for each split of more than two clusters), '
-        "else 1",
+        'number of starts, of each balance that is tried; the lowest F wins. "auto" is 10 for "random" (3 for each '
+        "split of more than two clusters), else 1",
     )
 
     @property
@@ -159,32 +175,39 @@ class EvolutionaryMMC(TransformParameters, RowKernel, BinaryClusterer):
         keep = 4 * dataset.n_rows * dataset.n_features <= KEPT
         psi = Whitened(engine.run, engine.rows, total, float(self.regularization), keep)
         weight = np.ones(dataset.n_rows) if dataset.weight is None else dataset.weight
-        by_size, by_balance = min(1.0 - 2.0 * lowest, 2.0 * highest - 1.0), self._choose_balance(dataset)
-        limit = max(total * min(by_size, by_balance), float(weight.max()))
+        by_size = min(1.0 - 2.0 * lowest, 2.0 * highest - 1.0)
+        # of balances that a bound on sizes makes equal the tightest
+        balances = {
+            max(total * min(by_size, balance), float(weight.max())): balance for balance in self._list_balances()[::-1]
+        }
+        tightest, *looser = sorted(balances)
         problem = Problem(
             n_features=dataset.n_features,
             n_rows=dataset.n_rows,
             total=total,
-            limit=limit,
+            limit=tightest,
             epsilon=float(self.epsilon),
             population=self._choose_count(self.population),
             offspring=self._choose_count(self.offspring),
             seed=seed,
             together=len(dataset.bounds) == 2,
+            looser=tuple(looser),
+            most_flips=0 if isinstance(self.flips, str) else int(self.flips),
+            generations=int(self.generations or 0),
         )
 
-        def found(p: Array, evolved: Callable[[], Array], ended: str) -> Found:
+        def found(p: Array, limit: float, evolved: Callable[[], Array], ended: str) -> Found:
             """The fit to labels, by their p; of two clusters also the labels themselves."""
             at = sign_sums.find_thresholds(psi, p[None], problem.n_rows, total, limit)[0].middle
             W, none = (psi.M @ p)[None], np.zeros(1)
             # a threshold that keeps the balance is part of the model; one that keeps a bound on sizes is its price
-            b, price = (none, np.array([-at])) if by_size < by_balance else (np.array([-at]), none)
+            b, price = (none, np.array([-at])) if by_size < balances[limit] else (np.array([-at]), none)
             planes = Hyperplanes(W, b, price)
             predicted = Signs(p, at, problem.n_rows, np.zeros(0, np.int64))
             of_predicted = problem.fitness(psi(sign_sums.sum_signed, (predicted,)).weighted[0] / total)
             if self.n_clusters > 2:  # other leaves see the rows by the hyperplane's labels
                 return Found(planes, of_predicted, math.inf, ended)
-            choices = {"objective_of_labels": of_predicted}
+            choices = {"balance": balances[limit], "objective_of_labels": of_predicted}
             return Found(planes, problem.fitness(p), math.inf, ended, choices, evolved())
 
         if self.mutation == "paper":
@@ -199,17 +222,18 @@ class EvolutionaryMMC(TransformParameters, RowKernel, BinaryClusterer):
             return solver.init(runs, random=init == "random")
 
         def climbed(state: Any, why: str) -> Found:
-            best = solver.best(state)
-            if self.select == "medoid" and len(state.runs) > 2:
-                several = [solver.best(type(state)((run,))) for run in state.runs]
+            best, limit = solver.best(state)
+            rivals = [run for run in state.runs if solver.limit_of(run) == limit]
+            if self.select == "medoid" and len(rivals) > 2:
+                several = [solver.best(type(state)((run,)))[0] for run in rivals]
                 signs = tuple(one.signs for one in several)
                 each = zip(*psi.each(sign_sums.signs_of, signs), strict=True)
-                best = several[find_medoid([np.concatenate(parts) for parts in each])]
+                best = several[find_medoid([np.concatenate(parts) > 0 for parts in each])]
 
             def evolved() -> Array:
                 return np.concatenate([block[0] for block in psi.each(sign_sums.signs_of, (best.signs,))])
 
-            return found(best.p, evolved, "converged" if why == "done" else why)
+            return found(best.p, limit, evolved, "converged" if why == "done" else why)
 
         return Search(solver, begin, climbed)
 
@@ -217,8 +241,8 @@ class EvolutionaryMMC(TransformParameters, RowKernel, BinaryClusterer):
         solver = Published(problem, psi.rows, weight)
 
         def evolved(state: Any, why: str) -> Found:
-            y, p = solver.best(state)
-            told: Found = found(p, lambda: y, "converged" if why == "done" else why)
+            y, best = solver.best(state)
+            told: Found = found(best.p, best.limit, lambda: y, "converged" if why == "done" else why)
             return told
 
         return Search(solver, lambda: solver.init(self.choose_n_init(problem.n_rows)), evolved)
@@ -268,11 +292,12 @@ class EvolutionaryMMC(TransformParameters, RowKernel, BinaryClusterer):
             )
         super()._search(context)
 
-    def _choose_balance(self, dataset: Rows) -> float:
+    def _list_balances(self) -> tuple[float, ...]:
+        """Those to try, in rising order."""
         if not isinstance(self.balance, str):
             assert self.balance is not None
-            return float(self.balance)
-        return BALANCE if self.n_clusters == 2 else LOOSE
+            return (float(self.balance),)
+        return BALANCES if self.n_clusters == 2 else (LOOSE,)
 
     def choose_n_init(self, n_rows: int) -> int:
         """Number of starts; fewer for each split of a tree."""
@@ -298,6 +323,13 @@ class EvolutionaryMMC(TransformParameters, RowKernel, BinaryClusterer):
         """Refuse a parameter in one sentence."""
         super().check_parameters()
         if self.mutation != "paper":
+            for name, usual in (("flips", "auto"), ("generations", None)):
+                given = getattr(self, name)
+                if given != usual:
+                    raise InputError(
+                        f"{name} is {given!r}, but mutation='sweeps' has no such thing; choose mutation='paper', or "
+                        f"{name}={usual!r}."
+                    )
             return
         if self.offspring != "auto":
             at_least(1, "auto").check("offspring", self.offspring)

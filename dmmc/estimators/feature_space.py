@@ -1,7 +1,7 @@
 """Where a search takes place: over the rows as they are or transformed, or over features of them."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
 from dmmc.data.open import open_dataset
 from dmmc.engine import Engine
+from dmmc.estimators.anchor_space import AnchorSpace, enter_anchors, search_in, takes_anchors
 from dmmc.estimators.context import FitContext
 from dmmc.features import nystroem, transforms
 from dmmc.features.build import Ask, Built, build
@@ -19,7 +20,6 @@ from dmmc.features.mapped_rows import fit_in_cache, mapped
 from dmmc.features.maps import Map
 from dmmc.features.nystroem import Kernel, Nystroem
 from dmmc.machine import count_threads
-from dmmc.model.geometry import measure
 
 if TYPE_CHECKING:
     from dmmc.estimators.fitting import MarginClusterer
@@ -59,24 +59,41 @@ def make_features(model: "MarginClusterer", context: FitContext) -> Iterator[Fit
     from dmmc.estimators import search_starts
 
     by_graph, by_kernel = model.start_name == "graph", model.features == "nystroem"
-    built, row_map, rows = None, None, None
-    if by_graph or model.features not in ("raw", "nystroem"):
-        built = build_features(model, context, "raw" if by_kernel else model.features, by_graph)
-        row_map, rows = built.row_map, built.rows
+    if not by_graph and model.features in ("raw", "nystroem"):
+        with _enter_kernel(model, context) if by_kernel else nullcontext(context) as inner:
+            yield inner
+        return
+    with enter_graph(model, context, "raw" if by_kernel else model.features, by_graph) as built:
         context = replace(context, notes={**context.notes, **built.notes})
         context = search_starts.add_starts(model, context, built)
-    if by_kernel:
-        row_map, chosen = model.make_kernel_map(context)
-        rows, context = None, replace(context, notes={**context.notes, **chosen})
-    if row_map is None:
-        yield context
-        return
-    with enter_space(model, context, row_map, rows, model.features) as inner:
+        if by_kernel:
+            with _enter_kernel(model, context) as inner:
+                yield inner
+        elif model.features == "raw":
+            yield context
+        elif isinstance(built, AnchorSpace):
+            with built.enter_features(context, model.features) as inner:
+                yield inner
+        else:
+            assert built.row_map is not None
+            with enter_space(model, context, built.row_map, built.rows, model.features) as inner:
+                yield inner
+
+
+@contextmanager
+def _enter_kernel(model: "MarginClusterer", context: FitContext) -> Iterator[FitContext]:
+    """The context of a search in features of a kernel."""
+    row_map, chosen = model.make_kernel_map(context)
+    context = replace(context, notes={**context.notes, **chosen})
+    with enter_space(model, context, row_map, None, model.features) as inner:
         yield inner
 
 
-def build_features(model: "MarginClusterer", context: FitContext, features: str, by_graph: bool) -> Built:
-    """Axes, neighbours and features as a model asks for them; what takes long is remembered."""
+@contextmanager
+def enter_graph(
+    model: "MarginClusterer", context: FitContext, features: str, by_graph: bool
+) -> Iterator[Built | AnchorSpace]:
+    """Axes, a graph and features as a model asks for them; what takes long is remembered."""
     kind = None if context.transform is None else context.transform.kind
     sparse = context.engine.dataset.is_sparse and kind != "log-normalise"
     ask = Ask(
@@ -89,8 +106,14 @@ def build_features(model: "MarginClusterer", context: FitContext, features: str,
         by_angle=sparse or features == "lsa",
         unit=kind in ("unit", "sqrt-unit"),
     )
-    engine = context.engine
-    return build(ask, engine.dataset, engine.run, engine.rows, context.geometry, context.remember, context.limit)
+    engine, data = context.engine, context.engine.dataset
+    if takes_anchors(model, data.n_rows) and (by_graph or features not in ("axes", "lsa")):
+        with enter_anchors(model, context, ask) as space:
+            yield space
+        return
+    yield build(
+        ask, data, engine.run, engine.rows, context.geometry, context.remember, context.limit, context.tell_part
+    )
 
 
 @contextmanager
@@ -100,11 +123,7 @@ def enter_space(
     """The context of a search in features: those that are at hand (`rows`), or each block's, computed in each pass."""
     name = f"{features} features of {context.engine.dataset.name}"
     with model.enter_features(context.engine, row_map, rows, name) as inner:
-        geometry, limited = measure(inner.dataset, inner.rows, "none")
-        if limited is not inner.dataset:
-            inner.use(limited)
-        geometry = replace(geometry, fingerprint=context.geometry.fingerprint)
-        yield replace(context, engine=inner, geometry=geometry, row_map=row_map)
+        yield search_in(context, inner, row_map, model.outliers == "lower")
 
 
 def enter_features(engine: Engine, row_map: Map, rows: Array | None, name: str) -> AbstractContextManager[Engine]:

@@ -1,6 +1,7 @@
 """A fitted model: labels predicted by hyperplanes, on threads or by a cluster's workers, and models as plain arrays."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -9,34 +10,48 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dmmc.array_types import Array
+from dmmc.data.blocks import fill_columns
+from dmmc.data.dask_rows import compute_here
 from dmmc.data.dataset import Dataset, Rows
-from dmmc.data.open import open_dataset
 from dmmc.data.readers.numbers import is_dask_array
-from dmmc.engine import Local
-from dmmc.errors import InputError, refuse_url
-from dmmc.estimators import model_shapes, predict_cluster, predict_dask
+from dmmc.engine import Engine
+from dmmc.errors import InputError
+from dmmc.estimators import model_shapes, predict_cluster, predict_dask, predict_write
+from dmmc.estimators.local_engine import make_local_engine, open_here
+from dmmc.estimators.score_transformer import ScoreTransformer
 from dmmc.features import maps
-from dmmc.features.maps import Decision, Map
-from dmmc.model import inspect, passes
+from dmmc.features.maps import Composed, Decision, Map
+from dmmc.features.view_map import ByView
+from dmmc.model import inspect
+from dmmc.model.margins import Standing
 from dmmc.model.passes import Hyperplanes, Tree
-from dmmc.results.label_arrays import write_arrays
+from dmmc.profile.confidence import check_unassigned, find_confidence, find_scale, find_standing, unassign
+from dmmc.results.label_arrays import refuse_taken
 from dmmc.solvers.state_shapes import Spec
+from dmmc.sources.frames import is_frame
+from dmmc.sources.open import Wanted, open_source
+from dmmc.stores.urls import Place, Remote, find_all, find_place, find_remote
+from dmmc.tables.preparation import TablePreparation
 
 
-class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class FittedClusterer(ScoreTransformer, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Clusters separated by hyperplanes: `coef_` (K, d) and `intercept_` (K,), K = 1 for two clusters.
 
     Where `tree_` is not None they are the k - 1 splits of a tree, and it is their children, as of `passes.Tree`.
     """
 
-    n_clusters: int
+    n_clusters: Any
     n_jobs: int | None
     init: Any
     features: str
     n_neighbors: int
+    graph: str
+    n_anchors: int | str
     coef_: Array
     intercept_: Array
     labels_: Array
+    cluster_centers_: Array
+    """(k, d) means of the raw columns of each cluster: set by `dmmc.fit` with `out`, and read after `dmmc.load`."""
     n_features_in_: int
     objective_: float
     gap_: float
@@ -46,6 +61,10 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     map_: Map | None = None
     merge_tree_: Array | None = None
     tree_: Array | None = None
+    preparation_: TablePreparation | None = None
+    """What makes a matrix of a table, where the model was fitted with one."""
+    margin_scale_: float | None = None
+    """Median margin of the training rows, in which margins are measured; None in models of older versions."""
 
     def check_parameters(self) -> None:
         """Refuse a parameter in one sentence."""
@@ -67,9 +86,24 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             return Tree(self.coef_, self.intercept_, self.tree_)
         return Hyperplanes(self.coef_, self.intercept_, np.zeros_like(self.intercept_))
 
+    def count_clusters(self) -> int:
+        """How many clusters there are: as asked for, or as found."""
+        return int(getattr(self, "n_clusters_", self.n_clusters))
+
     def decision(self) -> Decision:
         """All that decides about a row: what is made of it, and the hyperplanes."""
         return self.map_, self.hyperplanes()
+
+    def renumber(self, number: Array) -> None:
+        """Give clusters other numbers: `number` (k,) is the new one of each. `labels_` are left as they are."""
+        if self.tree_ is not None:
+            leaves = self.tree_ < 0
+            self.tree_ = np.where(leaves, -1 - number[np.where(leaves, -1 - self.tree_, 0)], self.tree_)
+        elif len(self.coef_) > 1:
+            order = np.argsort(number)
+            self.coef_, self.intercept_ = self.coef_[order], self.intercept_[order]
+        elif number[0] == 1:
+            self.coef_, self.intercept_ = -self.coef_, -self.intercept_
 
     def subspace(self) -> Hyperplanes | None:
         """Directions that were learned besides, as hyperplanes in the same coordinates; None where none are."""
@@ -80,7 +114,7 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         params: dict[str, Any] = self.get_params()
         params["random_state"] = self.choices_["random_state"]
         params["callbacks"] = None
-        if not isinstance(params["init"], str):
+        if not isinstance(params.get("init", ""), str):
             params["init"] = "labels"
         if not isinstance(params.get("loss", ""), str):
             params["loss"] = "own"
@@ -97,12 +131,15 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             "gap": self.gap_ if np.isfinite(self.gap_) else None,
             "n_iter": self.n_iter_,
             "feature_names": None if names is None else [str(name) for name in names],
+            "margin_scale": self.margin_scale_,
         }
         arrays = {"coef": self.coef_, "intercept": self.intercept_}
         if self.tree_ is not None:
             arrays["tree"] = self.tree_
         if self.merge_tree_ is not None:
             arrays["merge_tree"] = self.merge_tree_
+        if self.preparation_ is not None:
+            content["table"] = self.preparation_.to_recipe()
         if self.map_ is not None:
             content["features"], more = self.map_.to_arrays()
             arrays.update(more)
@@ -119,6 +156,7 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         model.check_parameters()
         model_shapes.check(content, arrays, model.n_clusters, cls.describe_arrays(arrays), name)
         model.coef_, model.intercept_, model.tree_ = arrays["coef"], arrays["intercept"], arrays.get("tree")
+        model.margin_scale_ = content.get("margin_scale")
         model.map_ = maps.from_arrays(content.get("features"), arrays)
         model.merge_tree_ = arrays.get("merge_tree")
         model.objective_, model.gap_, model.n_iter_ = content["objective"], content["gap"], content["n_iter"]
@@ -126,6 +164,8 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if content["feature_names"] is not None:
             model.feature_names_in_ = np.array(content["feature_names"], object)
         model.n_features_in_ = model.coef_.shape[1] if model.map_ is None else model.map_.n_features
+        if content.get("table") is not None:
+            model.preparation_ = model_shapes.read_table(content, model.n_features_in_, name)
         return model
 
     @classmethod
@@ -139,9 +179,12 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         *,
         component: str | None = None,
         out: str | Path | None = None,
+        unassigned: float | None = None,
         scheduler: Any = None,
         workers: int | None = None,
         security: Any = None,
+        memory: int | str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> Any:
         """Cluster of each row.
 
@@ -149,64 +192,68 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : any source that `fit` takes
         component : path inside the store, for a zarr store
-        out : path of a zarr array to write the labels to, instead of returning them
+        out : path or URL to write the labels to, instead of returning them: a .csv or .parquet file (ids, labels,
+            confidence and runner-up), else a zarr array. They are written block by block, as rows of a store are read
+        unassigned : rows whose confidence is below this, 0 to 1, get label -1; on a cluster only with `out`
         scheduler, workers, security : as of `dmmc.fit`; rows of a store or a dask array are read by the workers,
             which write the labels to `out` (a path that they see too), or send them back. Rows in this process's memory
             are labelled by this process.
+        memory : as of `dmmc.fit`
+        storage_options : as of `dmmc.fit`, for `X` and `out` where they are URLs
 
         Returns
         -------
-        int32 array of n labels; a lazy dask array for a dask array; the path, with `out`
+        int32 array of n labels; a lazy dask array for a dask array; with `out`, its path or URL
         """
         check_is_fitted(self)
+        X, out = find_all(storage_options, X, out)
         if out is not None:
-            refuse_url(out)
-        if out is not None and Path(out).exists():
-            raise InputError(f"{out} exists; choose another path to write labels to, or remove it first.")
-        if scheduler is not None or workers is not None:
-            return self._predict_on_cluster(X, component, out, scheduler, workers, security)
+            refuse_taken(find_place(out))
+        check_unassigned(unassigned)
+        on_cluster = scheduler is not None or workers is not None
+        if unassigned is not None and out is None and (on_cluster or is_dask_array(X)):
+            raise InputError("unassigned was given with a cluster or a dask array, but no `out` for its labels.")
+        if out is not None:
+            paths = {"labels": find_place(out)}
+            self.predict_to(X, paths, component, scheduler, workers, security, memory=memory, unassigned=unassigned)
+            return str(out) if isinstance(out, Remote) else Path(out)
+        if on_cluster:
+            with predict_cluster.rows_on_cluster(
+                X, component, self.n_jobs, scheduler, workers, security, self.wanted()
+            ) as (rows, cluster):
+                if isinstance(rows, Dataset):
+                    return self.predict(rows)
+                self._check_features(X, rows)
+                return predict_cluster.find_labels(rows, cluster, self.decision())
         if is_dask_array(X):
-            labels = predict_dask.predict(X, self.decision(), self.n_features_in_, type(self).__name__)
-            labels = labels if out is None else labels.compute()
-        else:
-            labels = np.concatenate(
-                [passes.decide_labels(f).astype(np.int32) for f in self._score_blocks(X, component)]
-            )
-        if out is None:
-            return labels
-        write_arrays({Path(out): labels})
-        return Path(out)
-
-    def _predict_on_cluster(
-        self, X: Any, component: str | None, out: str | Path | None, scheduler: Any, workers: Any, security: Any
-    ) -> Any:
-        """Labels by workers; without `out` they come back to this process."""
-        if out is not None:
-            self.predict_to(X, {"labels": Path(out)}, component, scheduler, workers, security)
-            return Path(out)
-        with predict_cluster.rows_on_cluster(X, component, self.n_jobs, scheduler, workers, security) as (
-            rows,
-            cluster,
-        ):
-            if isinstance(rows, Dataset):
-                return self.predict(rows)
-            self._check_features(X, rows)
-            return predict_cluster.find_labels(rows, cluster, self.decision())
+            return predict_dask.predict(X, self.decision(), self.n_features_in_, type(self).__name__)
+        with self._open_engine(X, component, memory) as engine:
+            ask = predict_write.Ask(self.decision(), engine.dataset.name, engine.dataset.feature_names, scores=False)
+            found = (one.standing for one in engine.rows(predict_write.decide, ask))
+            standing = Standing(*fill_columns(found, engine.dataset.n_rows))
+        if unassigned is None:
+            return standing.labels
+        return unassign(standing.labels, find_confidence(standing.margins, self.margin_scale_), unassigned)
 
     def predict_to(
         self,
         X: Any,
-        paths: Mapping[str, Path],
+        paths: Mapping[str, Place],
         component: str | None = None,
         scheduler: Any = None,
         workers: int | None = None,
         security: Any = None,
+        *,
+        memory: int | str | None = None,
+        unassigned: float | None = None,
     ) -> int:
-        """Write labels, and scores if asked, as zarr arrays; where there is a cluster, its workers write them.
+        """Write what is found of each row, block by block; where there is a cluster, its workers write it.
 
         Parameters
         ----------
-        paths : "labels", and "scores" if they are wanted, to where each goes
+        paths : where each goes, on this machine or in an object store: "labels", and "scores", "confidence" or
+            "runner_up" if they are wanted. All are zarr arrays, but labels may be a csv or a parquet file, as `out` of
+            `predict`
         others : as of `predict`
 
         Returns
@@ -214,26 +261,33 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         The number of rows.
         """
         check_is_fitted(self)
+
+        def write(rows: Rows, make_engine: Callable[[Rows], Any], *, by_workers: bool = False) -> int:
+            scale = self.margin_scale_
+            if scale is None:  # of an older version: the median of these rows
+                with make_engine(rows) as engine:
+                    scale = find_scale(find_standing(engine.rows, self.decision(), rows.n_rows).margins)
+            rule = predict_write.Ruled(scale, unassigned)
+            predict_write.write(rows, make_engine, self.decision(), rule, paths, by_workers=by_workers)
+            return rows.n_rows
+
         if scheduler is not None or workers is not None:
-            with predict_cluster.rows_on_cluster(X, component, self.n_jobs, scheduler, workers, security) as (
-                rows,
-                cluster,
-            ):
+            with predict_cluster.rows_on_cluster(
+                X, component, self.n_jobs, scheduler, workers, security, self.wanted()
+            ) as (rows, cluster):
                 if not isinstance(rows, Dataset):
                     self._check_features(X, rows)
-                    predict_cluster.write(rows, cluster, self.decision(), paths)
-                    return rows.n_rows
+                    return write(rows, lambda rows: predict_cluster.make_engine(rows, cluster), by_workers=True)
                 X, component = rows, None
-        f = np.concatenate(list(self._score_blocks(X, component)))
-        found = {paths["labels"]: passes.decide_labels(f).astype(np.int32)}
-        if "scores" in paths:
-            found[paths["scores"]] = f[:, 0] if f.shape[1] == 1 else f
-        write_arrays(found)
-        return len(f)
+        with self._open_here(X, component, memory) as here:
+            return write(here, lambda rows: make_local_engine(rows, self.n_jobs, memory=memory))
 
-    def decision_function(self, X: Any, *, component: str | None = None) -> Any:
+    def decision_function(
+        self, X: Any, *, component: str | None = None, storage_options: Mapping[str, Any] | None = None
+    ) -> Any:
         """Scores: (n,) for two clusters, where f >= 0 is label 1, else (n, n_clusters)."""
         check_is_fitted(self)
+        X = find_remote(X, storage_options)
         if is_dask_array(X):
             return predict_dask.decision_function(X, self.decision(), self.n_features_in_, type(self).__name__)
         f = np.concatenate(list(self._score_blocks(X, component)))
@@ -242,22 +296,63 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _score_blocks(self, X: Any, component: str | None, decision: Decision | None = None) -> Iterator[Array]:
         """Scores of each block with the model's own hyperplanes, or with others in the same features."""
         decision = self.decision() if decision is None else decision
-        dataset = open_dataset(X, component, self.n_jobs)
-        self._check_features(X, dataset)
-        with Local(dataset, self.n_jobs) as engine:
-            for block, f in zip(dataset.blocks, engine.rows(maps.check_and_score, decision), strict=True):
+        with self._open_engine(X, component) as engine:
+            for f in engine.rows(maps.check_and_score, decision):
                 if isinstance(f, tuple):
-                    raise inspect.not_finite(dataset, f)
-                assert len(f) == block.stop - block.start
+                    raise inspect.not_finite(engine.dataset, f)
                 yield f
+
+    @contextmanager
+    def _open_here(self, X: Any, component: str | None, memory: int | str | None = None) -> Iterator[Rows]:
+        """Rows to label, in memory or in their store, for as long as the block lasts."""
+        if isinstance(X, Dataset):
+            self._check_features(None, X)
+            yield X
+            return
+        with open_source(X, component, wanted=self.wanted()) as opened:
+            # chunk by chunk, as a lazy array may be larger than memory
+            rows = (
+                opened.open_rows(1, compute_here) if is_dask_array(X) else open_here(opened, self.n_jobs, memory=memory)
+            )
+            self._check_features(opened.source, rows)
+            yield rows
+
+    @contextmanager
+    def _open_engine(self, X: Any, component: str | None, memory: int | str | None = None) -> Iterator[Engine]:
+        """Threads of this process over rows to label."""
+        with (
+            self._open_here(X, component, memory) as rows,
+            make_local_engine(rows, self.n_jobs, memory=memory) as engine,
+        ):
+            yield engine
+
+    def open(self, X: Any, component: str | None = None) -> Dataset:
+        """Rows to label, in memory; of a table, what the model's preparation makes of it."""
+        if isinstance(X, Dataset):
+            self._check_features(None, X)
+            return X
+        with open_source(X, component, wanted=self.wanted()) as opened:
+            dataset = opened.load(self.n_jobs)
+        self._check_features(opened.source, dataset)
+        return dataset
+
+    def wanted(self) -> Wanted:
+        """What the model wants of a table."""
+        names = getattr(self, "feature_names_in_", None)
+        return Wanted(self.preparation_, None if names is None else tuple(str(name) for name in names))
 
     def _check_features(self, X: Any, dataset: Rows) -> None:
         """Refuse rows that are not of the features that were fitted."""
-        if hasattr(X, "columns") or (isinstance(X, np.ndarray) and hasattr(self, "feature_names_in_")):
+        if is_frame(X) or (isinstance(X, np.ndarray) and hasattr(self, "feature_names_in_")):
             try:
                 validate_data(self, X, reset=False, skip_check_array=True)
             except ValueError as error:
                 raise InputError(str(error)) from error
+        self.check_rows(dataset)
+
+    def check_rows(self, dataset: Rows) -> None:
+        """Refuse rows whose columns are not those that were fitted: their number, and their names if they have any."""
+        self._check_views(dataset)
         if dataset.n_features != self.n_features_in_:
             raise predict_dask.other_columns(dataset.n_features, self.n_features_in_, type(self).__name__, dataset.name)
         known = getattr(self, "feature_names_in_", None)
@@ -268,3 +363,18 @@ class FittedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                         f"{dataset.name} has {given!r} as feature {column}, where the model was fitted with "
                         f"{wanted!r}: the same features in the same order are wanted."
                     )
+
+    def _check_views(self, dataset: Rows) -> None:
+        """Refuse other views than those that were fitted; one matrix of all their columns will do."""
+        first = self.map_.transform if isinstance(self.map_, Composed) else self.map_
+        wanted = [part.columns for part in first.parts] if isinstance(first, ByView) else [self.n_features_in_]
+        given = [view.n_features for view in dataset.views] or [dataset.n_features]
+        if max(len(given), len(wanted)) > 1 and given not in (wanted, [sum(wanted)]):
+            raise InputError(
+                f"the model was fitted with {_tell_views(wanted)}, and {dataset.name} has {_tell_views(given)}: the "
+                "same views in the same order are wanted."
+            )
+
+
+def _tell_views(columns: list[int]) -> str:
+    return f"{len(columns)} view{'s' * (len(columns) > 1)} of {', '.join(map(str, columns))} columns"

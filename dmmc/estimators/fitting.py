@@ -8,26 +8,26 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import validate_data
 
 from dmmc.array_types import Array
-from dmmc.data.blocks import Block
-from dmmc.data.dataset import Rows
-from dmmc.data.open import open_dataset
-from dmmc.engine import Engine, Local
-from dmmc.errors import ClusteringWarning, ConvergenceWarning, InputError, warn
+from dmmc.engine import Engine
+from dmmc.errors import ConvergenceWarning, warn
 from dmmc.estimators import feature_space, parameters, size_notes
 from dmmc.estimators.checks import attach_labels, attach_weights, draw_seed
-from dmmc.estimators.context import FitContext, use_one_blas_thread
-from dmmc.estimators.fitted_model import FittedClusterer
+from dmmc.estimators.context import FitContext
+from dmmc.estimators.enter_views import prepare_rows
 from dmmc.estimators.parameters import SearchParameters, Words, list_parameters
+from dmmc.estimators.source_clusterer import SourceClusterer
 from dmmc.features import nystroem
 from dmmc.features.maps import Map, compose
 from dmmc.features.nystroem import Nystroem
 from dmmc.model import passes
 from dmmc.model.geometry import measure
+from dmmc.model.label_counts import count_labels, find_first
 from dmmc.model.passes import Hyperplanes, Tree
 from dmmc.pairs.io import Links
+from dmmc.process_state import use_one_blas_thread
+from dmmc.profile.confidence import find_scale, find_standing
 from dmmc.solvers import starts
 from dmmc.solvers.driver import Callback, Keeper
 from dmmc.solvers.medoid import find_medoid
@@ -35,43 +35,12 @@ from dmmc.time_limit import TimeLimit
 
 
 @dataclass(eq=False, repr=False)
-class MarginClusterer(SearchParameters, FittedClusterer):
+class MarginClusterer(SearchParameters, SourceClusterer):
     """An estimator that searches: a subclass has its own parameters, says how to search (`_search`) and its name."""
-
-    @property
-    def method(self) -> str:
-        """What `dmmc.fit` calls it."""
-        raise NotImplementedError
 
     def _search(self, context: FitContext) -> None:
         """Find the hyperplanes over the context's rows, and set what a fit sets (`_set_result`, `_set_hyperplanes`)."""
         raise NotImplementedError
-
-    def fit(
-        self, X: Any, y: object = None, sample_weight: ArrayLike | None = None, *, component: str | None = None
-    ) -> Self:
-        """Find the clusters.
-
-        Parameters
-        ----------
-        X : numpy array, scipy sparse, frame, dask array, zarr array or group, or path of a zarr store
-        y : ignored
-        sample_weight : how much each row counts
-        component : path inside the store, for a zarr store
-        """
-        return self._fit_source(X, sample_weight, component)
-
-    def _fit_source(
-        self, source: Any, sample_weight: ArrayLike | None, component: str | None, links: Links | None = None
-    ) -> Self:
-        """Check the parameters, open the source and find its clusters, on threads of this process."""
-        self.check_parameters()
-        limit = TimeLimit(self.max_seconds)
-        dataset = open_dataset(source, component, self.n_jobs, limit)
-        if hasattr(source, "columns"):
-            validate_data(self, source, skip_check_array=True)
-        with Local(dataset, self.n_jobs) as engine:
-            return self.fit_on(engine, sample_weight=sample_weight, links=links, limit=limit)
 
     def fit_on(
         self,
@@ -83,23 +52,11 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         keeper: Keeper | None = None,
         limit: TimeLimit | None = None,
     ) -> Self:
-        """Find the clusters of an engine's rows, with parameters that have been checked.
-
-        engine : has the rows; whoever made it closes it
-        sample_weight : how much each row counts
-        links : pairs of rows that must or cannot be together, where the method takes them
-        listener : hears when a phase begins, and each line of the history
-        keeper : saves the search, and goes on with a saved one
-        limit : `max_seconds`, where its time began earlier
-        """
+        """Find the clusters of an engine's rows, with parameters that have been checked."""
         limit = TimeLimit(self.max_seconds) if limit is None else limit
         seed = draw_seed(self.random_state)
         dataset = attach_weights(engine.dataset, sample_weight)
-        if dataset.n_rows < self.n_clusters:
-            raise InputError(
-                f"{dataset.name} has {dataset.n_rows} sample(s), fewer than n_clusters={self.n_clusters}; "
-                "at least one row a cluster is wanted."
-            )
+        self._refuse_few_rows(dataset, int(self.n_clusters))
         self._set_columns(dataset)
         engine.use(attach_labels(dataset, self.init, self.n_clusters, self._start_names()))
         if self.n_clusters == 1:
@@ -107,14 +64,8 @@ class MarginClusterer(SearchParameters, FittedClusterer):
             return self
         if listener is not None:
             listener({"phase": "measure"})
-        with (
-            use_one_blas_thread(),
-            feature_space.transform_rows(engine, self.transform_name, self.wants_graph, seed, self.n_clusters) as (
-                engine,
-                transform,
-            ),
-        ):
-            geometry, limited = measure(engine.dataset, engine.rows, self.scale)
+        with use_one_blas_thread(), prepare_rows(self, engine, seed, limit) as (engine, transform, scale):
+            geometry, limited = measure(engine.dataset, engine.rows, scale, self.outliers == "lower")
             if limited is not engine.dataset:
                 engine.use(limited)
             callbacks = self.callbacks if isinstance(self.callbacks, Sequence) else (self.callbacks,)
@@ -137,24 +88,6 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         """Make the features that are asked for, and search there."""
         with feature_space.make_features(self, context) as inner:
             self._search(inner)
-
-    def _set_columns(self, dataset: Rows) -> None:
-        """Set `n_features_in_` and, where columns have names, `feature_names_in_`."""
-        self.n_features_in_ = dataset.n_features
-        if dataset.feature_names is not None:
-            self.feature_names_in_ = np.array(dataset.feature_names, object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-
-    def _put_all_in_one_cluster(self, engine: Engine, seed: int) -> None:
-        """One cluster is every row; scikit-learn asks its clusterers to take it."""
-        dataset = engine.dataset
-        self.coef_, self.intercept_ = np.zeros((1, dataset.n_features)), np.array([-1.0])
-        self.map_ = self.merge_tree_ = self.tree_ = None
-        self.labels_ = np.concatenate([np.zeros(len(f), np.int32) for f in self._score_blocks(dataset, None)])
-        self.objective_, self.gap_, self.n_iter_, self.history_ = 0.0, 0.0, 0, []
-        self.choices_ = {"method": self.method, "random_state": seed, "ended": "converged"}
-        warn("n_clusters is 1, so all rows are in one cluster and nothing was searched.", ClusteringWarning)
 
     def make_kernel_map(self, context: FitContext) -> tuple[Nystroem, dict[str, Any]]:
         """The map of rows to features of a kernel, and what was chosen for it."""
@@ -197,8 +130,9 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         context.tell_phase("label")
         self.map_, self.merge_tree_ = compose(context.transform, context.row_map), context.merge_tree
         engine = context.engine
-        found = list(engine.rows(_label_block, planes))
-        labels = np.concatenate([block for block, _ in found])
+        labels, _, margins = find_standing(engine.rows, (None, planes), engine.dataset.n_rows)
+        self.margin_scale_, ties = find_scale(margins), not margins.all()
+        del margins
         order = order_by_size(labels, max(planes.n_scores, 2))
         self.tree_ = None
         if isinstance(planes, Tree):
@@ -214,10 +148,9 @@ class MarginClusterer(SearchParameters, FittedClusterer):
             self.coef_, self.intercept_ = sign * planes.W, sign * bias
         else:
             self.coef_, self.intercept_ = planes.W[order], bias[order]
-        if any(ties for _, ties in found):
+        if ties:
             # a tie goes to the lowest number, so new numbers may give the row to another cluster
-            found = list(engine.rows(_label_block, self.hyperplanes()))
-            self.labels_ = np.concatenate([block for block, _ in found]).astype(np.int32)
+            self.labels_ = find_standing(engine.rows, (None, self.hyperplanes()), engine.dataset.n_rows).labels
         else:
             self.labels_ = np.argsort(order).astype(np.int32)[labels]
         return order
@@ -256,7 +189,9 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         """Least and largest share of a cluster, in whole rows of n: at least one where there is a bound."""
         each = n / self.n_clusters
         lowest = max(1, math.floor(self.min_size * each + 1e-9)) / n if self.min_size > 0 else 0.0
-        return lowest, 1.0 if self.max_size is None else min(1.0, math.ceil(self.max_size * each - 1e-9) / n)
+        if self.max_size is None or self.max_size >= self.n_clusters:
+            return lowest, 1.0
+        return lowest, min(1.0, math.ceil(self.max_size * each - 1e-9) / n)
 
     def choose_n_init(self, n_rows: int) -> int:
         """Number of starts."""
@@ -286,7 +221,8 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         """Of several finished runs, the one whose labels agree most with the others'; rows of weight 0 do not count."""
         engine = context.engine
         counted = slice(None) if engine.dataset.weight is None else engine.dataset.weight > 0
-        labels = [np.concatenate([of for of, _ in engine.rows(_label_block, planes(run))])[counted] for run in runs]
+        n_rows = engine.dataset.n_rows
+        labels = [find_standing(engine.rows, (None, planes(run)), n_rows).labels[counted] for run in runs]
         return runs[find_medoid(labels)]
 
     def _warn_of_early_end(self, ended: str) -> None:
@@ -307,15 +243,16 @@ class MarginClusterer(SearchParameters, FittedClusterer):
         fallen : clusters that ended the search, as of `size_notes.warn_of_bounds`
         """
         n = len(self.labels_)
-        sizes = np.bincount(self.labels_, context.engine.dataset.weight, minlength=self.n_clusters)
         if priced or fallen is not None:
             least, most = self.choose_bounds(n)
             bounds = (least * n, most * n)
+            weight = context.engine.dataset.weight
+            sizes = self._count_rows() if weight is None else np.bincount(self.labels_, weight, self.n_clusters)
             size_notes.warn_of_bounds(sizes * n / sizes.sum(), bounds, (self.min_size, self.max_size), fallen)
         size_notes.warn_of_empty_clusters(self._count_rows())
 
     def _count_rows(self) -> Array:
-        return np.bincount(self.labels_, minlength=self.n_clusters)
+        return count_labels(self.labels_, int(self.n_clusters))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -329,17 +266,6 @@ class FeaturedClusterer(parameters.FeatureParameters, MarginClusterer):
         return feature_space.make_kernel_map(context, ask)
 
 
-def _label_block(block: Block, planes: Hyperplanes | Tree) -> tuple[Array, int]:
-    """Labels of a block, and how many rows have two equal largest scores."""
-    f = passes.scores(block, planes)
-    top = np.partition(f, -2, axis=1)[:, -2:] if f.shape[1] > 1 else np.hstack([f, np.zeros_like(f)])
-    return passes.decide_labels(f), int(np.count_nonzero(top[:, 0] == top[:, 1]))
-
-
 def order_by_size(labels: Array, k: int) -> Array:
     """Labels from the largest cluster to the smallest; of equal ones, the one whose first row comes first."""
-    counts = np.bincount(labels, minlength=k)
-    first = np.full(k, len(labels))
-    present, where = np.unique(labels, return_index=True)
-    first[present] = where
-    return np.lexsort((first, -counts))
+    return np.lexsort((find_first(labels, k), -count_labels(labels, k)))

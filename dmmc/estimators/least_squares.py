@@ -3,18 +3,22 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dmmc.array_types import Array
-from dmmc.errors import ClusteringWarning, InputError, warn
+from dmmc.errors import ClusteringWarning, NotFeasible, warn
 from dmmc.estimators import feature_space, search_starts
+from dmmc.estimators.anchor_space import AnchorSpace, Packing, pack_by_planes
 from dmmc.estimators.context import FitContext
 from dmmc.estimators.fitting import FeaturedClusterer
 from dmmc.estimators.parameters import (
     AT_LEAST_1,
+    FEW_CLUSTERS,
+    MAX_CLUSTERS,
     POSITIVE,
     POSITIVE_OR_AUTO,
     TransformParameters,
@@ -25,10 +29,12 @@ from dmmc.estimators.parameters import (
     parameter,
 )
 from dmmc.features import build
+from dmmc.features.anchor_map import AnchorMap
 from dmmc.features.build import FEATURES, OWN, Built
 from dmmc.features.graph_merge import cut_of
+from dmmc.features.maps import Map
 from dmmc.machine import free_memory
-from dmmc.model.geometry import measure
+from dmmc.model.geometry import Geometry, measure
 from dmmc.model.packed_labels import pack_labels, unpack_labels
 from dmmc.model.passes import Hyperplanes
 from dmmc.solvers import starts
@@ -40,7 +46,7 @@ WORSE = 1.15
 """Hyperplanes between axes that cut the graph so many times as much as their starts do are the wrong ones."""
 SMALL = 1e-3
 """Added to both cuts, which may be 0."""
-GRAPH_STARTS, TOPIC_STARTS = 5, 8
+GRAPH_STARTS = 5
 
 
 @document
@@ -68,6 +74,8 @@ class LeastSquaresMMC(TransformParameters, FeaturedClusterer):
     n_features_in_, feature_names_in_
     """
 
+    most_clusters = MAX_CLUSTERS
+
     ridge: float | str = parameter(
         "auto",
         POSITIVE_OR_AUTO,
@@ -89,12 +97,13 @@ class LeastSquaresMMC(TransformParameters, FeaturedClusterer):
     init: str | ArrayLike = parameter(
         "auto",
         Words(("auto", "k-means", "graph", "pca", "random"), "labels"),
-        'where the search starts. "auto" is "graph", and "k-means" where features are "lsa"',
+        'where the search starts. "auto" is "graph", and "k-means" where features are "lsa" or clusters more than 100',
     )
     n_init: int | str = parameter(
         "auto",
         at_least(1, "auto"),
-        'number of starts. "auto" is 5 from the graph, 8 with "lsa", 10 random ones, else 1',
+        'number of starts. "auto" is 5 from the graph, 10 random ones, else 1; with "lsa" that one is the consensus '
+        "of sixteen",
     )
     select: str = parameter("medoid", Words(("medoid", "objective")), "which of several starts wins")
     epsilon: float = parameter(5e-4, POSITIVE, "the search ends when no more than this share of the labels changes")
@@ -108,14 +117,17 @@ class LeastSquaresMMC(TransformParameters, FeaturedClusterer):
     @property
     def wants_graph(self) -> bool:
         """Whether dense rows will be linked to their neighbours."""
-        return self.start_name in ("auto", "graph") and self.features != "lsa"
+        return (self.start_name == "graph" or self._starts_by_graph) and self.features != "lsa"
+
+    @property
+    def _starts_by_graph(self) -> bool:
+        """Whether dense rows start along the graph, if nobody says where."""
+        return self.start_name == "auto" and self.n_clusters <= FEW_CLUSTERS
 
     def choose_n_init(self, n_rows: int) -> int:
         """Number of starts."""
         if isinstance(self.n_init, str) and self.start_name == "graph":
             return GRAPH_STARTS
-        if isinstance(self.n_init, str) and self.start_name == "k-means" and self.features == "lsa":
-            return TOPIC_STARTS
         return super().choose_n_init(n_rows)
 
     def _fit_features(self, context: FitContext) -> None:
@@ -123,7 +135,9 @@ class LeastSquaresMMC(TransformParameters, FeaturedClusterer):
         kind = None if context.transform is None else context.transform.kind
         by_angle = context.engine.dataset.is_sparse and kind != "log-normalise"
         features = ("lsa" if by_angle else "axes") if self.features == "auto" else self.features
-        by_name = {"init": "k-means" if features == "lsa" else "graph"} if self.start_name == "auto" else {}
+        by_name = {}
+        if self.start_name == "auto":
+            by_name = {"init": "graph" if features != "lsa" and self._starts_by_graph else "k-means"}
         chosen = type(self)(**{**self.get_params(), "features": features, **by_name})
         if features == "axes" and chosen.start_name == "graph":
             chosen._fit_along_graph(context, choose=self.features == "auto")
@@ -132,35 +146,70 @@ class LeastSquaresMMC(TransformParameters, FeaturedClusterer):
                 chosen._search(inner)
         self._take_over(chosen)
 
-    def _take_over(self, other: "LeastSquaresMMC") -> None:
-        """Set what another fit has found."""
-        for name, value in vars(other).items():
-            if name.endswith("_"):
-                setattr(self, name, value)
-
     def _fit_along_graph(self, context: FitContext, choose: bool) -> None:
         """Search between axes, scores averaged along the graph; or between eigenvectors where that cuts it too much."""
-        built = feature_space.build_features(self, context, "axes", by_graph=True)
-        context = replace(context, notes={**context.notes, **built.notes})
-        context = search_starts.add_starts(self, context, built)
-        if choose:
-            made = context.remember(
-                "probe", lambda: self._probe_axes(context, built), k=self.n_clusters, starts=context.n_given
-            )
-            ratio = float(made["ratio"][0])
-            context = replace(context, notes={**context.notes, "cut_ratio": ratio})
-            if ratio > WORSE:
-                row_map, rows = build.spectral(built, self.n_neighbors)
-                other = type(self)(**{**self.get_params(), "features": "spectral"})
-                with feature_space.enter_space(other, context, row_map, rows, "spectral") as inner:
-                    other._search(inner)
-                self._take_over(other)
-                return
+        with feature_space.enter_graph(self, context, "axes", by_graph=True) as built:
+            context = replace(context, notes={**context.notes, **built.notes})
+            context = search_starts.add_starts(self, context, built)
+            if choose:
+                made = self._remember_probe(context, built)
+                ratio = float(made["ratio"][0])
+                context = replace(context, notes={**context.notes, "cut_ratio": ratio})
+                if ratio > WORSE:
+                    self._search_spectral(context, built)
+                    return
+                self._start_from_probe(context, built, made)
+            self._search_axes(context, built)
+
+    def _search_spectral(self, context: FitContext, built: Built | AnchorSpace) -> None:
+        other = type(self)(**{**self.get_params(), "features": "spectral"})
+        if isinstance(built, AnchorSpace):
+            space = built.enter_features(context, "spectral")
+        else:
+            row_map, rows = build.spectral(built, self.n_neighbors)
+            space = feature_space.enter_space(other, context, row_map, rows, "spectral")
+        with space as inner:
+            other._search(inner)
+        self._take_over(other)
+
+    def _remember_probe(self, context: FitContext, built: Built | AnchorSpace) -> dict[str, Array]:
+        """What a search between axes finds, and how much more it cuts the graph than its starts do."""
+        k, starts = self.n_clusters, context.n_given
+        if isinstance(built, AnchorSpace):
+            m = 2 * built.places.dataset.n_features
+            make = partial(self._probe_anchors, context, built)
+            return context.remember("probe", make, "probe of anchors", k=k, starts=starts, m=m)
+        return context.remember("probe", partial(self._probe_axes, context, built), k=k, starts=starts)
+
+    def _start_from_probe(self, context: FitContext, built: Built | AnchorSpace, made: dict[str, Array]) -> None:
+        """Give the rows the labels that the search between axes ended with."""
+        if isinstance(built, AnchorSpace):
+            planes = [Hyperplanes(*parts) for parts in zip(made["w"], made["b"], made["price"], strict=True)]
+            with built.enter(self._average_anchors(built), f"axes of {context.engine.dataset.name}") as engine:
+                given = np.concatenate(list(engine.rows(pack_by_planes, Packing(tuple(planes)))))
+        else:
             given = pack_labels(list(made["labels"].T), self.n_clusters)
-            context.engine.use(
-                context.engine.dataset.with_columns(given=given if context.n_given > 1 else made["labels"][:, 0])
-            )
-        self._search_axes(context, built)
+            given = given if context.n_given > 1 else made["labels"][:, 0]
+        context.engine.use(context.engine.dataset.with_columns(given=given))
+
+    def _average_anchors(self, built: AnchorSpace, beside: bool = True) -> AnchorMap:
+        """Places of rows averaged along their anchors, the places themselves beside them."""
+        return built.anchored.averages(OWN, beside)
+
+    def _probe_anchors(self, context: FitContext, built: AnchorSpace) -> dict[str, Array]:
+        """Hyperplanes (runs, k, ...) of a search between axes, and how much more they cut the graph of the anchors."""
+        labels = context.anchor_labels
+        assert labels is not None
+        with self._enter_axes(context, built) as (inner, problem):
+            state = search_starts.drive_least_squares(inner, problem, self._make_starts(inner), self.max_iter, "probe")
+        found = [problem.geometry.raw(run.at.W, run.at.b, run.at.price) for run in state.runs]
+        of_places = self._average_anchors(built)
+        ratios = [
+            (built.cut(built.label_anchors(of_places, planes)) + SMALL) / (built.cut(before) + SMALL)
+            for planes, before in zip(found, labels.T, strict=True)
+        ]
+        W, b, price = (np.stack(parts) for parts in zip(*found, strict=True))
+        return {"w": W, "b": b, "price": price, "ratio": np.array([np.median(ratios)])}
 
     def _probe_axes(self, context: FitContext, built: Built) -> dict[str, Array]:
         """Labels (n, runs) of a search between axes, and how much more they cut the graph than their starts do."""
@@ -179,32 +228,41 @@ class LeastSquaresMMC(TransformParameters, FeaturedClusterer):
         return {"labels": np.stack(found, axis=1).astype(np.int64), "ratio": np.array([np.median(ratios)])}
 
     @contextmanager
-    def _enter_axes(self, context: FitContext, built: Built) -> Iterator[tuple[FitContext, Problem]]:
+    def _enter_axes(self, context: FitContext, built: Built | AnchorSpace) -> Iterator[tuple[FitContext, Problem]]:
         """Averages along the graph beside the rows on their axes: the first are scored, the others regressed on."""
+        if isinstance(built, AnchorSpace):
+            plain, _ = measure(built.places.dataset, built.places.rows, "none")
+            with built.enter(
+                self._average_anchors(built), f"axes of {context.engine.dataset.name}, averaged"
+            ) as engine:
+                inner = replace(context, engine=engine, geometry=_double(plain, context))
+                yield inner, self._pose_problem(inner, scored=built.places.dataset.n_features)
+            return
         _, smooth = built.manifold(built.places, self.n_neighbors, unit=False, own=OWN)
         name = context.engine.dataset.name
         with feature_space.enter_rows(context.engine, built.places, f"axes of {name}") as engine:
             plain, _ = measure(engine.dataset, engine.rows, "none")
-        both = replace(
-            plain,
-            mean=np.tile(plain.mean, 2),
-            unit=np.tile(plain.unit, 2),
-            fingerprint=context.geometry.fingerprint,
-        )
+        both = _double(plain, context)
         rows = np.hstack([smooth, built.places])
         with feature_space.enter_rows(context.engine, rows, f"axes of {name}, averaged") as engine:
             inner = replace(context, engine=engine, geometry=both)
             problem = self._pose_problem(inner, scored=smooth.shape[1])
             yield inner, problem
 
-    def _search_axes(self, context: FitContext, built: Built) -> None:
-        row_map, smooth = built.manifold(built.places, self.n_neighbors, unit=False, own=OWN)
-        p = smooth.shape[1]
+    def _search_axes(self, context: FitContext, built: Built | AnchorSpace) -> None:
         with self._enter_axes(context, built) as (inner, problem):
             planes = self._find_planes(inner, problem)
-        with feature_space.enter_rows(context.engine, smooth, f"axes of {context.engine.dataset.name}") as engine:
+        name = f"axes of {context.engine.dataset.name}"
+        row_map: Map
+        if isinstance(built, AnchorSpace):
+            of_places = self._average_anchors(built, beside=False)
+            row_map, space = built.anchored.map_rows(of_places), built.enter(of_places, name)
+        else:
+            row_map, smooth = built.manifold(built.places, self.n_neighbors, unit=False, own=OWN)
+            space = feature_space.enter_rows(context.engine, smooth, name)
+        with space as engine:
             inner = replace(inner, engine=engine, row_map=row_map)
-            self._finish(inner, planes._replace(W=np.ascontiguousarray(planes.W[:, :p])))
+            self._finish(inner, planes._replace(W=np.ascontiguousarray(planes.W[:, : row_map.n_values])))
 
     def _search(self, context: FitContext) -> None:
         planes = self._find_planes(context, self._pose_problem(context))
@@ -217,7 +275,7 @@ class LeastSquaresMMC(TransformParameters, FeaturedClusterer):
         d = dataset.n_features
         wanted, free = 4 * 8 * d * d, free_memory()
         if free is not None and wanted > free:
-            raise InputError(
+            raise NotFeasible(
                 f"least squares in {d} columns of {dataset.name} needs about {wanted / 1e6:.0f} MB, and "
                 f"{free / 1e6:.0f} MB are free: choose features='lsa', 'axes' or 'nystroem'."
             )
@@ -270,3 +328,9 @@ class LeastSquaresMMC(TransformParameters, FeaturedClusterer):
         if self.choices_["reseeded"]:
             warn(f"an emptied cluster was seeded again {self.choices_['reseeded']} time(s).", ClusteringWarning)
         self._warn_of_sizes(context, bool(planes.price.any()))
+
+
+def _double(plain: Geometry, context: FitContext) -> Geometry:
+    """The geometry of rows that have the same places twice, side by side."""
+    mean, unit = np.tile(plain.mean, 2), np.tile(plain.unit, 2)
+    return replace(plain, mean=mean, unit=unit, fingerprint=context.geometry.fingerprint)

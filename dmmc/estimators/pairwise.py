@@ -1,5 +1,6 @@
 """Maximum margin clustering of rows of which some must, and some cannot, be together (paper 003)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -10,11 +11,13 @@ from dmmc.data.dataset import Rows
 from dmmc.engine import Engine
 from dmmc.errors import InputError
 from dmmc.estimators.balance import BALANCE
+from dmmc.estimators.best_pairwise import fit_best
 from dmmc.estimators.context import FitContext
 from dmmc.estimators.cutting_plane import CuttingPlaneClusterer, search_start
 from dmmc.estimators.parameters import (
     POSITIVE,
     POSITIVE_OR_AUTO,
+    TRUTH,
     Number,
     TransformParameters,
     Words,
@@ -22,11 +25,14 @@ from dmmc.estimators.parameters import (
     parameter,
 )
 from dmmc.model.passes import Labelling
-from dmmc.pairs.closure import check_links, close_links
+from dmmc.pairs.closure import check_links, close_links, take_links
 from dmmc.pairs.io import Links, read
 from dmmc.pairs.losses import PairLosses, gather_rows
 from dmmc.solvers import starts
 from dmmc.solvers.cutting_plane_state import Problem
+from dmmc.solvers.driver import Callback, Keeper
+from dmmc.stores.urls import find_remote
+from dmmc.time_limit import TimeLimit
 
 FREE = 1000.0
 """A bound on the bias that does not bind, in units of the margin: rows have a root mean squared norm of 1."""
@@ -66,6 +72,19 @@ class PairwiseMMC(TransformParameters, CuttingPlaneClusterer):
         Words(("max", "sum")),
         "for more than two clusters: whether a row pays for its margin to the runner-up, or to each of the others",
     )
+    closure: bool = parameter(
+        True,
+        TRUTH,
+        "whether pairs that follow from those given count too; they share the weight of the given ones. False is paper "
+        "003, which has the given ones alone",
+    )
+    start: str = parameter(
+        "auto",
+        Words(("auto", "given")),
+        'where the search starts: "auto" also tries, for k-means starts, labels that links have shaped and, for two '
+        'clusters, what CuttingPlaneMMC ends with, and keeps one that breaks fewer links. "given" is `init` as it is, '
+        "as in paper 003",
+    )
     balance: float | str | None = parameter(
         "auto",
         Number(
@@ -76,6 +95,12 @@ class PairwiseMMC(TransformParameters, CuttingPlaneClusterer):
         ),
         "as of CuttingPlaneMMC. None is no bound; it needs a cannot-link, without which one cluster of all rows would "
         "cost nothing",
+    )
+    init: str | ArrayLike = parameter(
+        "k-means",
+        Words(("k-means", "graph", "pca", "random", "auto"), "labels"),
+        'as of CuttingPlaneMMC. "auto" tries two and keeps the one that breaks fewer links: the labels that `auto` '
+        "finds without links, in the features that it found them in, and k-means",
     )
     epsilon: float = parameter(0.003, POSITIVE, "gap at which a convex problem counts as solved, in units of C")
 
@@ -92,6 +117,7 @@ class PairwiseMMC(TransformParameters, CuttingPlaneClusterer):
         *,
         constraints: Any = None,
         component: str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> Self:
         """Find the clusters.
 
@@ -103,10 +129,20 @@ class PairwiseMMC(TransformParameters, CuttingPlaneClusterer):
         constraints : pairs of rows, numbered from 0: an array, a list or a frame of (i, j, "must" or "cannot"), or
             the path of a csv with the columns i,j,link
         component : path inside the store, for a zarr store
+        storage_options : as of `dmmc.fit`, for a URL
         """
-        return self._fit_source(X, sample_weight, component, read(constraints))
+        return self._fit_source(find_remote(X, storage_options), sample_weight, component, read(constraints))
 
-    def fit_on(self, engine: Engine, *, links: Links | None = None, **others: Any) -> Self:
+    def fit_on(
+        self,
+        engine: Engine,
+        *,
+        sample_weight: ArrayLike | None = None,
+        links: Links | None = None,
+        listener: Callback | None = None,
+        keeper: Keeper | None = None,
+        limit: TimeLimit | None = None,
+    ) -> Self:
         """Find the clusters of an engine's rows; links that contradict each other or name no row are refused."""
         links = check_links(read(None) if links is None else links, engine.dataset.n_rows, int(self.n_clusters))
         if self.balance is None and links.must.all():
@@ -114,7 +150,12 @@ class PairwiseMMC(TransformParameters, CuttingPlaneClusterer):
                 "balance is None and no cannot-link was given: one cluster of all rows would cost nothing; give a "
                 "cannot-link, or a balance."
             )
-        return super().fit_on(engine, links=links, **others)
+        if self.start_name == "auto" and self.n_clusters > 1:
+            self._take_over(fit_best(self, engine, links, sample_weight, listener, keeper, limit))
+            return self
+        return super().fit_on(
+            engine, sample_weight=sample_weight, links=links, listener=listener, keeper=keeper, limit=limit
+        )
 
     def _pose_problem(self, context: FitContext) -> Problem:
         problem = super()._pose_problem(context)
@@ -125,7 +166,7 @@ class PairwiseMMC(TransformParameters, CuttingPlaneClusterer):
         links = context.links
         if links is None or not links.size:
             return None
-        follows = close_links(links, int(self.n_clusters))
+        follows = close_links(links, int(self.n_clusters)) if self.closure else take_links(links)
         weights = []
         for pairs in (follows.must, follows.cannot):
             m = float(pairs.weight.sum())
@@ -138,7 +179,7 @@ class PairwiseMMC(TransformParameters, CuttingPlaneClusterer):
         """Where links can shape the distances of k-means, that start is tried too, and taken if it breaks far fewer."""
         usual = super()._choose_starts(context, problem)
         pairs, k, engine = problem.pairs, int(self.n_clusters), context.engine
-        if pairs is None or self.start_name != "k-means":
+        if pairs is None or self.start_name != "k-means" or self.start == "given":
             return usual
         fewest = min(map(pairs.broken, usual))
         linked = starts.start_from_links(

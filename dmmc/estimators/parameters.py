@@ -8,20 +8,23 @@ import dataclasses
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dmmc.errors import InputError
 from dmmc.estimators.checks import check_number
-from dmmc.features.build import FEATURES
+from dmmc.features.build import FEATURES, MOST_CLUSTERS
 from dmmc.features.nystroem import KERNELS, LANDMARKS, MOST
 from dmmc.machine import count_threads
 from dmmc.model.losses import LOSSES, resolve_loss
 from dmmc.solvers.driver import Callback
 
-MAX_CLUSTERS = 100
+MAX_CLUSTERS = 10_000
+"""Of the methods that take most; others say theirs (`most_clusters`)."""
+FEW_CLUSTERS = MOST_CLUSTERS
+"""Of methods that split again and again, and of graphs of eigenvectors, of which there are four a cluster."""
 MOST_USED = ("C", "features", "init", "n_init", "scale")
 """Parameters that `dmmc fit --help` names."""
 
@@ -64,6 +67,20 @@ class Words(NamedTuple):
         return ", ".join(f'"{word}"' for word in self.words) + self._or()
 
 
+class Truth(NamedTuple):
+    """True or False."""
+
+    wanted: str = "True or False"
+
+    def check(self, name: str, value: object) -> None:
+        """Refuse anything else."""
+        if not isinstance(value, bool | np.bool_):
+            raise InputError(f"{name} is {value!r}; {self.wanted} is wanted.")
+
+    def __str__(self) -> str:
+        return self.wanted
+
+
 class Checked(NamedTuple):
     """Whatever `examine` does not refuse."""
 
@@ -78,10 +95,24 @@ class Checked(NamedTuple):
         return self.wanted
 
 
-Range = Number | Words | Checked
+class Clusters(NamedTuple):
+    """A number of clusters, as many as an estimator says that it takes."""
+
+    most: int = FEW_CLUSTERS
+
+    def check(self, name: str, value: object) -> None:
+        """Refuse any other value."""
+        check_number(name, value, f"{self},", 1, self.most + 1, whole=True)
+
+    def __str__(self) -> str:
+        return f"a whole number of clusters, 2 to {self.most:,}"
+
+
+Range = Number | Words | Truth | Checked | Clusters
 ABOVE_0 = float(np.nextafter(0.0, 1.0))
 POSITIVE = Number("a number above 0", ABOVE_0)
 POSITIVE_OR_AUTO = Number('a number above 0, or "auto",', ABOVE_0, words=("auto",))
+TRUTH = Truth()
 AT_LEAST_1 = Number("a whole number of at least 1", 1, whole=True)
 
 
@@ -98,6 +129,16 @@ def check_callbacks(callbacks: Any) -> None:
         raise InputError(f"callbacks is {callbacks!r}; a callable or a sequence of callables is wanted.")
 
 
+GRAPH_RANGE = Words(("auto", "rows", "anchors"))
+GRAPH_MEANING = (
+    'between what the graph is: "rows", each linked to its nearest; or "anchors", k-means centres to which all rows '
+    'are linked block by block, for any number of rows. "auto" is "rows" up to 150,000 of them, else "anchors"'
+)
+ANCHORS_RANGE = at_least(10, "auto")
+ANCHORS_MEANING = (
+    'how many anchors, with a graph of anchors. "auto" is 5,000, or 50 a cluster where that is more, up to 20,000 and '
+    "no more than one for four rows"
+)
 LOSS = Checked(", ".join(f'"{name}"' for name in LOSSES) + ", or a loss object", resolve_loss)
 
 
@@ -116,9 +157,16 @@ class Parameter(NamedTuple):
 
 
 def list_parameters(estimator: Any) -> list[Parameter]:
-    """The parameters of an estimator or of its class, in the order of its constructor."""
+    """The parameters of an estimator or of its class, in the order of its constructor: keywords come last."""
     fields = [field for field in dataclasses.fields(estimator) if "meaning" in field.metadata]
-    return [Parameter(f.name, f.default, f.metadata["range"], f.metadata["meaning"]) for f in fields]
+    fields.sort(key=lambda field: bool(field.kw_only))
+    return [Parameter(f.name, f.default, _find_range(estimator, f), f.metadata["meaning"]) for f in fields]
+
+
+def _find_range(estimator: Any, field: Any) -> Range:
+    """What a parameter may be; how many clusters there may be is a matter of the estimator."""
+    found: Range = field.metadata["range"]
+    return Clusters(estimator.most_clusters) if isinstance(found, Clusters) else found
 
 
 def check_parameters(estimator: Any) -> None:
@@ -148,12 +196,16 @@ def document(cls: Class) -> Class:
 
 
 class HiddenParameter:
-    """A parameter that is no attribute: scikit-learn takes whatever has a `transform` for a transformer."""
+    """A parameter with the name of a method: `get_params` and the constructor have the one, attributes the other."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
+        for cls in (type(instance) if owner is None else owner).__mro__:
+            found = cls.__dict__.get(self._name)
+            if callable(found):
+                return found.__get__(instance, owner)
         raise AttributeError(f"{self._name} is a parameter; get_params() has it.")
 
     def __set__(self, instance: object, value: Any) -> None:
@@ -161,23 +213,20 @@ class HiddenParameter:
 
 
 def hide_transform(cls: Class) -> Class:
-    """Let the parameter `transform` of a dataclass be in its constructor and in `get_params`, but no attribute."""
+    """Let the parameter `transform` of a dataclass be in its constructor and in `get_params`, and the method stay."""
     hidden = HiddenParameter()
     hidden.__set_name__(cls, "transform")
     cls.transform = hidden  # type: ignore[attr-defined]
     return cls
 
 
-@dataclass(eq=False, repr=False)
-class SearchParameters:
-    """Parameters of every estimator."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class RunParameters:
+    """Parameters of every estimator, `auto` included."""
 
-    n_clusters: int = parameter(
-        2,
-        Number(f"a whole number of clusters, 2 to {MAX_CLUSTERS},", 1, MAX_CLUSTERS + 1, whole=True),
-        "how many clusters",
-    )
-    _: KW_ONLY
+    most_clusters: ClassVar[int] = FEW_CLUSTERS
+    """How many clusters it takes."""
+
     min_size: float = parameter(
         0.1,
         Number("a fraction of n / n_clusters from 0 to 1", 0.0, np.nextafter(1.0, 2.0)),
@@ -188,25 +237,6 @@ class SearchParameters:
         None,
         Number("None, or a multiple of n / n_clusters of at least 1,", 1.0, words=(None,)),
         "largest weight of a cluster, as a multiple of n / n_clusters; None is no bound",
-    )
-    epsilon: float = parameter(0.01, POSITIVE, "gap at which a convex problem counts as solved, in units of C")
-    max_iter: int = parameter(1000, AT_LEAST_1, "most passes over the data")
-    init: str | ArrayLike = parameter(
-        "k-means",
-        Words(("k-means", "graph", "pca", "random"), "labels"),
-        'where the search starts; "graph" merges many small groups along the graph of nearest neighbours',
-    )
-    n_init: int | str = parameter(
-        "auto",
-        at_least(1, "auto"),
-        "number of starts; they share each read of the data, and `select` says which wins. "
-        '"auto" is 1, and 10 for random starts',
-    )
-    select: str = parameter(
-        "objective",
-        Words(("objective", "medoid")),
-        "which of several starts wins: the one with the lowest objective, or the one whose labels agree most with "
-        "those of the others (adjusted Rand index)",
     )
     scale: str = parameter(
         "auto",
@@ -236,6 +266,43 @@ class SearchParameters:
     )
 
 
+@dataclass(eq=False, repr=False)
+class SearchParameters(RunParameters):
+    """Parameters of every estimator that searches once."""
+
+    n_clusters: int = parameter(
+        2,
+        Clusters(),
+        "how many clusters",
+    )
+    _: KW_ONLY
+    epsilon: float = parameter(0.01, POSITIVE, "gap at which a convex problem counts as solved, in units of C")
+    max_iter: int = parameter(1000, AT_LEAST_1, "most passes over the data")
+    init: str | ArrayLike = parameter(
+        "k-means",
+        Words(("k-means", "graph", "pca", "random"), "labels"),
+        'where the search starts; "graph" merges many small groups along the graph of nearest neighbours',
+    )
+    n_init: int | str = parameter(
+        "auto",
+        at_least(1, "auto"),
+        "number of starts; they share each read of the data, and `select` says which wins. "
+        '"auto" is 1, and 10 for random starts',
+    )
+    outliers: str = parameter(
+        "lower",
+        Words(("lower", "keep")),
+        "rows more than 10 times as far out as the median row, where they are at most 5 % of the weight: lower their "
+        "weight, so that together they decide little, or keep it, as the papers do",
+    )
+    select: str = parameter(
+        "objective",
+        Words(("objective", "medoid")),
+        "which of several starts wins: the one with the lowest objective, or the one whose labels agree most with "
+        "those of the others (adjusted Rand index)",
+    )
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class BalanceParameters:
     """The parameter of estimators that bound the biases of hyperplanes."""
@@ -245,7 +312,8 @@ class BalanceParameters:
         Number('a number of at least 0 and below 1 (at 1, w = 0 costs nothing), or "auto",', 0.0, 1.0, words=("auto",)),
         "most that the mean decision value may be away from 0 (more than two clusters: that two biases may differ). "
         '"auto" is 0.03; for two clusters from a graph start it is more, by the difference of their shares; for more '
-        "than two it is counted from the biases that the start's labels want, if these pull hard",
+        "than two it is counted from the biases that the start's labels want, if these pull hard; for compact losses "
+        "of StochasticMMC it is at least half the difference of the start's shares",
     )
 
 
@@ -300,6 +368,8 @@ class FeatureParameters(KernelParameters):
     n_neighbors: int = parameter(
         7, Number("a whole number from 2 to 200", 2, 201, whole=True), "neighbours of a row in that graph"
     )
+    graph: str = parameter("auto", GRAPH_RANGE, GRAPH_MEANING)
+    n_anchors: int | str = parameter("auto", ANCHORS_RANGE, ANCHORS_MEANING)
     n_components: int = parameter(200, AT_LEAST_1, 'how many landmarks, with features="nystroem"')
     gamma: float | str = parameter(
         "auto",

@@ -26,6 +26,34 @@ PHASES = {
             "rows": Numbers(np.float32, "n", "p"),
         }
     ),
+    "axes of anchors": Only(
+        {"w": Numbers(np.float64, "p", "d", within="steepest"), "b": Numbers(np.float64, "p", within="highest")}
+    ),
+    "anchors": Only(
+        {
+            "points": Numbers(np.float32, "G", "p", least=2),
+            "lists": Numbers(np.float32, "lists", "p"),
+            "recall": Numbers(np.float64, 1, low=0, high=1),
+        }
+    ),
+    "anchor_graph": Only(
+        {
+            "weight": Numbers(np.float64, "edges", low=0),
+            "from": Numbers(np.int32, "edges", low=0, below="G"),
+            "to": Numbers(np.int32, "edges", low=0, below="G"),
+            "means": Numbers(np.float32, "G", "p"),
+            "mass": Numbers(np.float64, "G", low=0),
+        }
+    ),
+    "features of anchors": Only({"values": Numbers(np.float32, "n", "m")}),
+    "probe of anchors": Only(
+        {
+            "w": Numbers(np.float64, "starts", "k", "m"),
+            "b": Numbers(np.float64, "starts", "k"),
+            "price": Numbers(np.float64, "starts", "k"),
+            "ratio": Numbers(np.float64, 1, low=0),
+        }
+    ),
     "neighbours": Only(
         {
             "who": Numbers(np.int64, "n", "near", low=0, below="n"),

@@ -7,15 +7,17 @@ import numpy as np
 
 from dmmc.array_types import Array
 from dmmc.data.open import open_dataset
+from dmmc.estimators.anchor_space import AnchorSpace
 from dmmc.estimators.context import FitContext
 from dmmc.estimators.feature_space import enter_rows
 from dmmc.features.build import Built
-from dmmc.features.maps import scale_rows
+from dmmc.features.projection import scale_rows
 from dmmc.model.geometry import measure
-from dmmc.model.packed_labels import pack_labels
+from dmmc.model.packed_labels import count_packable, pack_labels
 from dmmc.model.passes import Hyperplanes, Labelling, label_rows
 from dmmc.solvers import starts
-from dmmc.solvers.graph_starts import merge_starts
+from dmmc.solvers.consensus import find_consensus
+from dmmc.solvers.graph_starts import merge_starts, stack_starts
 from dmmc.solvers.least_squares import LeastSquares, Problem, State
 from dmmc.solvers.medoid import find_medoid
 
@@ -24,9 +26,10 @@ if TYPE_CHECKING:
 
 TRIES = 5
 """Starts along the graph of which the medoid is taken, where a search wants one start."""
-TOPIC_TRIES = 8
-TIMES, FEW_TRIES = 3, 4
-"""So many times as many k-means starts are made there, each the best of so few seedings; the best of them go on."""
+TOPIC_TRIES = 16
+"""Labellings by topics of which the consensus is taken, where a search wants one start."""
+SETTLED = 1e-5
+"""Topics overlap, and Lloyd passes that end early leave them between two places."""
 FIRST_AXES = 50
 AXES_A_CLUSTER = 5
 """Axes on which topics are first looked for: as many a cluster, but no more than 50."""
@@ -34,9 +37,12 @@ RIDGE = 1e-3
 ROUNDS = 60
 
 
-def add_starts(model: "MarginClusterer", context: FitContext, built: Built) -> FitContext:
+def add_starts(model: "MarginClusterer", context: FitContext, built: Built | AnchorSpace) -> FitContext:
     """The context with labels to start from, where they come from the graph or from the first axes of text."""
-    wanted, k = model.choose_n_init(context.engine.dataset.n_rows), int(model.n_clusters)
+    k = int(model.n_clusters)
+    wanted = min(model.choose_n_init(context.engine.dataset.n_rows), count_packable(k))
+    if isinstance(built, AnchorSpace):
+        return built.start(context, k, max(wanted, TRIES), wanted) if model.start_name == "graph" else context
     if model.start_name == "graph":
         tries = max(wanted, TRIES)
         made = context.remember("join", lambda: _start_along_graph(context, built, k, tries), k=k)
@@ -46,12 +52,14 @@ def add_starts(model: "MarginClusterer", context: FitContext, built: Built) -> F
     else:
         return context
     labellings = list(made["labels"].T)
-    wanted = min(wanted, len(labellings))  # there are fewer when the time is up
-    if wanted == 1:
+    wanted, number = min(wanted, len(labellings)), 0  # there are fewer when the time is up
+    if wanted == 1 and model.start_name == "graph":
         number = find_medoid(labellings)
         given = labellings[number].astype(np.int64)
+    elif wanted == 1:
+        given = find_consensus(labellings, k, context.engine.dataset.weight)
     else:
-        number, given = 0, pack_labels(labellings[:wanted], model.n_clusters)
+        given = pack_labels(labellings[:wanted], model.n_clusters)
     context.engine.use(context.engine.dataset.with_columns(given=given))
     tree = made["trees"][number] if "trees" in made else None
     return replace(context, merge_tree=tree, n_given=wanted)
@@ -68,10 +76,9 @@ def _start_along_graph(context: FitContext, built: Built, n_clusters: int, count
         count,
         context.seed,
         context.limit,
+        lambda fraction: context.tell_part("join", fraction),
     )
-    longest = max(len(merged.tree) for merged in found)
-    trees = np.stack([np.pad(merged.tree, ((0, longest - len(merged.tree)), (0, 0))) for merged in found])
-    return {"labels": np.stack([merged.labels for merged in found], axis=1).astype(np.int16), "trees": trees}
+    return stack_starts(found)
 
 
 def _start_by_topics(model: "MarginClusterer", context: FitContext, built: Built, count: int) -> dict[str, Array]:
@@ -87,10 +94,11 @@ def _start_by_topics(model: "MarginClusterer", context: FitContext, built: Built
             engine.run,
             geometry,
             model.n_clusters,
-            TIMES * count,
+            count,
             context.seed,
             context.limit,
-            tries=FEW_TRIES,
+            tries=1,  # starts that differ make a better consensus than those that are best by themselves
+            settled=SETTLED,
         )
         lowest, highest = model.choose_bounds(engine.dataset.n_rows)
         sample = starts.sample_rows(engine.dataset, model.n_clusters, context.seed)
@@ -103,7 +111,7 @@ def _start_by_topics(model: "MarginClusterer", context: FitContext, built: Built
             geometry,
             lambda: geometry.apply(engine.dataset.take(sample)),
         )
-        state = drive_least_squares(inner, problem, labellings[:count], ROUNDS, "topics")
+        state = drive_least_squares(inner, problem, labellings, ROUNDS, "topics")
         labels = label_by_runs(inner, problem, state)
     return {"labels": np.stack(labels, axis=1).astype(np.int16)}
 

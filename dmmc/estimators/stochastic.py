@@ -17,7 +17,7 @@ from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.estimators.balance import BALANCE
 from dmmc.estimators.binary import BinaryClusterer
 from dmmc.estimators.checks import attach_weights
-from dmmc.estimators.context import FitContext, use_one_blas_thread
+from dmmc.estimators.context import FitContext
 from dmmc.estimators.cutting_plane import choose_C, search_start
 from dmmc.estimators.fitting import FeaturedClusterer
 from dmmc.estimators.parameters import (
@@ -37,6 +37,8 @@ from dmmc.model import geometry as geometries
 from dmmc.model.geometry import Geometry
 from dmmc.model.losses import LOSSES, Loss, resolve_loss
 from dmmc.model.passes import Given, Labelling
+from dmmc.process_state import use_one_blas_thread
+from dmmc.profile.confidence import find_scale
 from dmmc.solvers.cutting_plane_state import Problem as Planes
 from dmmc.solvers.sgd import Stochastic
 from dmmc.solvers.sgd_state import Point, Problem, Run, State, epochs_to_fit
@@ -47,6 +49,8 @@ STARTS, FEW = 8, 10_000
 """Restarts where there are at most so many rows."""
 WHOLE_BATCH = 20
 """Rows of a stream that tell how large a cluster is at most."""
+SPLIT = ("ramp", "robust-compact")
+"""Losses that are minimised by CCCP where that is asked for."""
 METHODS = {"hinge": "mmc-sg", "ramp": "rmmc-sg", "compact": "cmmc-sg", "robust-compact": "rcmmc-sg"}
 
 
@@ -119,7 +123,8 @@ class StochasticMMC(TransformParameters, FeaturedClusterer, BinaryClusterer):
     ramp: str = parameter(
         "direct",
         Words(("direct", "cccp")),
-        "ramp: descend on it, or, as published, on a convex loss that is made anew every few epochs",
+        "ramp and robust-compact: descend on it, or, as published for the ramp, by CCCP, on a convex loss that is made "
+        "anew every few epochs",
     )
     step: str = parameter(
         "auto",
@@ -182,7 +187,8 @@ class StochasticMMC(TransformParameters, FeaturedClusterer, BinaryClusterer):
                     "apart: the hyperplane fitted to the start was kept. Choose a larger C.",
                     ClusteringWarning,
                 )
-            return Found(solver.planes(run.best), run.best.value, math.inf, run.ended or why, {"C": C})
+            choices = {"C": C, "balance": solver.problem_of(run).balance}
+            return Found(solver.planes(run.best), run.best.value, math.inf, run.ended or why, choices)
 
         return Search(solver, begin, found)
 
@@ -199,8 +205,9 @@ class StochasticMMC(TransformParameters, FeaturedClusterer, BinaryClusterer):
             geometry=geometry,
             seed=seed,
             rate=float(self.rate) if self.step == "paper" else None,
-            cccp=isinstance(self.loss, str) and self.loss == "ramp" and self.ramp == "cccp",
+            cccp=isinstance(self.loss, str) and self.loss in SPLIT and self.ramp == "cccp",
             fitting=epochs_to_fit(rows),
+            follow_start=isinstance(self.balance, str) and self.start_name != "graph",
             may_raise=isinstance(self.C, str),
         )
 
@@ -261,9 +268,7 @@ class StochasticMMC(TransformParameters, FeaturedClusterer, BinaryClusterer):
         self.check_parameters()
         if self.stream_ is None:
             raise InputError("this model was not fitted with two clusters of raw rows, so partial_fit cannot go on.")
-        dataset = open_dataset(X, component, self.n_jobs)
-        self._check_features(X, dataset)
-        dataset = open_dataset(attach_weights(dataset, sample_weight))
+        dataset = open_dataset(attach_weights(self.open(X, component), sample_weight))
         with use_one_blas_thread(), Local(dataset, self.n_jobs) as engine:
             self._go_on(engine, self.stream_)
         return self
@@ -272,15 +277,14 @@ class StochasticMMC(TransformParameters, FeaturedClusterer, BinaryClusterer):
         """One epoch over the engine's rows, with the centre of all rows seen so far."""
         batch, joint = geometries.measure_more(engine.dataset, engine.rows, before)
         n, seen = engine.dataset.n_rows, before.total
-        balance = float(self.balance) if isinstance(self.balance, float | int) else BALANCE
+        balance = float(self.balance) if isinstance(self.balance, float | int) else self._recall("balance", BALANCE)
         lowest, highest = self.choose_bounds(n)
         if self.min_size * n < 2.0:  # not one whole row: so few say nothing of sizes
             lowest = 0.0
         if n < WHOLE_BATCH:
             highest = 1.0
         problem = self._pose_problem(batch, int(self.choices_["random_state"]), balance, lowest, highest, n)
-        chosen = self.choices_.get("C")
-        C = chosen if isinstance(self.C, str) and isinstance(chosen, float) and chosen > 0 else problem.C
+        C = self._recall("C", problem.C) if isinstance(self.C, str) else problem.C
         solver = Stochastic(replace(problem, C=C, fitting=0), engine.run)
         bias = float(self.intercept_[0] + self.coef_[0] @ joint.mean)
         within = min(max(bias, -balance), balance)
@@ -296,6 +300,12 @@ class StochasticMMC(TransformParameters, FeaturedClusterer, BinaryClusterer):
         self.history_ = [*self.history_, line]
         scores = np.concatenate(list(self._score_blocks(engine.dataset, None)))
         self.labels_ = (scores[:, 0] >= 0).astype(np.int32)
+        self.margin_scale_ = find_scale(np.abs(scores[:, 0]))
+
+    def _recall(self, name: str, otherwise: float) -> float:
+        """What the fit has chosen for a parameter, where it tells."""
+        chosen = self.choices_.get(name)
+        return chosen if isinstance(chosen, float) and chosen > 0 else otherwise
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """What `array_folder.write` needs to write the model; `partial_fit` can go on with what is read."""

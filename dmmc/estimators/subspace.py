@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dmmc.array_types import Array
@@ -20,6 +19,7 @@ from dmmc.master.published_alternation import ALTERNATION
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Hyperplanes
 from dmmc.solvers.state_shapes import Numbers, Spec
+from dmmc.stores.urls import find_remote
 
 SHARE = 0.01
 """A direction with less of the trace norm than this is no part of the subspace."""
@@ -27,7 +27,7 @@ SHARE = 0.01
 
 @document
 @dataclass(eq=False, repr=False, kw_only=True)
-class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginLossClusterer):  # type: ignore[misc]
+class SubspaceMMC(MarginLossClusterer):
     """Clusters with wide margins, and the subspace of few dimensions in which they have them, found together.
 
     Minimises `½ (sum of the singular values of W)² + C mean(loss)` over hyperplanes W and labels: maximum margin
@@ -121,19 +121,23 @@ class SubspaceMMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginLossC
         folded = self.components_ / self.scale_
         return Hyperplanes(folded, -folded @ self.mean_, np.zeros(self.rank_))
 
-    def transform(self, X: Any, *, component: str | None = None) -> Any:
+    def transform(
+        self, X: Any, *, component: str | None = None, storage_options: Mapping[str, Any] | None = None
+    ) -> Any:
         """Coordinates of rows in the subspace.
 
         Parameters
         ----------
         X : any source that `fit` takes
         component : path inside the store, for a zarr store
+        storage_options : as of `dmmc.fit`, for a URL
 
         Returns
         -------
         float64 array (n, rank_); a lazy dask array for a dask array
         """
         check_is_fitted(self)
+        X = find_remote(X, storage_options)
         projection = self.map_, self.subspace()
         if is_dask_array(X):
             found = predict_dask.decision_function(X, projection, self.n_features_in_, type(self).__name__)

@@ -8,7 +8,8 @@ from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Hyperplanes, Oracle
 from dmmc.time_limit import NO_LIMIT, TimeLimit
 
-ROUNDS = 8
+ROUNDS, MORE_ROUNDS = 8, 20
+"""Passes; more for latent semantic axes, whose eigenvalues lie close together."""
 SPARE = 8
 """Axes beyond those that are wanted: they make these converge."""
 
@@ -30,7 +31,7 @@ def principal_axes(
     d = len(geometry.unit)
     width = min(d, wanted + SPARE)
     V = np.linalg.qr(np.random.default_rng(key).standard_normal((d, width)))[0].T
-    for turn in range(ROUNDS):
+    for turn in range(ROUNDS if centred else MORE_ROUNDS):
         if turn and limit.is_over:
             break
         planes = geometry.raw(V, np.zeros(width)) if centred else _uncentred(geometry, V)

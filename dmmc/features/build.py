@@ -10,13 +10,15 @@ import numpy as np
 from dmmc import machine
 from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
-from dmmc.errors import InputError, needs
+from dmmc.errors import InputError, NotFeasible, needs
 from dmmc.features import graph
 from dmmc.features.axes import principal_axes
 from dmmc.features.graph import Index, Neighbours
-from dmmc.features.maps import Manifold, Map, Projection, map_rows, scale_rows
+from dmmc.features.maps import Manifold, Map, map_rows
+from dmmc.features.projection import Projection, scale_rows
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import Oracle
+from dmmc.process_state import Forked
 from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 Remember = Callable[..., dict[str, Array]]
@@ -27,9 +29,11 @@ AXES, MORE_AXES, WIDE = 64, 128, 1024
 """Principal axes in which dense rows are compared; for rows of more than 1,024 columns there are more."""
 TOPICS = 200
 """Latent semantic axes in which sparse rows are compared, by the angle between them."""
+MOST_CLUSTERS = 100
+"""Of a graph's eigenvectors, of which there are four a cluster, and of groups joined along it."""
 SMOOTHINGS = 30
-AT_ONCE = 8192
-"""Rows whose neighbours are looked for between two looks at the clock: whole blocks of the index's own 4096."""
+AT_ONCE = 4 * graph.SLICE
+"""Rows whose neighbours are looked for between two looks at the clock."""
 EMBEDDED = 10
 """Dimensions of a UMAP embedding."""
 OWN = 0.5
@@ -89,6 +93,7 @@ def build(
     geometry: Geometry,
     remember: Remember,
     limit: TimeLimit = NO_LIMIT,
+    tell: Callable[[str, float], Any] = lambda phase, fraction: None,
 ) -> Built:
     """Make features.
 
@@ -97,15 +102,15 @@ def build(
     3. features of the fitted rows from it, averaged over neighbours as those of new rows will be
 
     `oracle` gives a pass's sum over all blocks, `each` what it gives of each block. Half a graph is of no use: when the
-    time is up before the features are there, `OutOfTime` is raised.
+    time is up before the features are there, `OutOfTime` is raised. `tell` hears which part of a phase is done.
     """
     check(ask, dataset)
 
     def place_rows() -> dict[str, Array]:
-        projection = _projection(ask, dataset, limit.guard(oracle, "axes were computed"), geometry)
+        projection = make_projection(ask, dataset, limit.guard(oracle, "axes were computed"), geometry)
         return {"w": projection.W, "b": projection.b, "rows": np.concatenate(list(each(map_rows, projection)))}
 
-    made = remember("axes", place_rows, p=_count_axes(ask, dataset.n_features))  # 1
+    made = remember("axes", place_rows, p=count_axes(ask, dataset.n_features))  # 1
     projection, Z = Projection(made["w"], made["b"], unit=ask.by_angle or ask.unit), made["rows"]
     plain = ask.features in ("axes", "lsa")
     row_map: Map | None = projection if plain else None
@@ -113,7 +118,7 @@ def build(
     if plain and not ask.graph:
         return built
     count = min(ask.n_neighbors, len(Z) - 1)
-    near = remember("neighbours", lambda: _neighbours(Z, count, ask.threads, limit), near=count + 1)  # 2
+    near = remember("neighbours", lambda: _neighbours(Z, count, ask.threads, limit, tell), near=count + 1)  # 2
     found = Neighbours(near["who"], near["distance"])
     others = graph.drop_self(found)
     scale = graph.scale_of(others.distance)
@@ -121,8 +126,8 @@ def build(
     notes = {"recall": float(near["recall"][0]), "pieces": graph.pieces(A)}
     built = built._replace(found=found, scale=scale, graph=A, notes=notes)
     if ask.graph or ask.features == "spectral":
-        m = _count_vectors(ask.n_clusters, len(Z))
-        vectors = remember("spectral", lambda: {"vectors": _vectors(A, m, limit)}, m=m)["vectors"]
+        m = count_vectors(ask.n_clusters, len(Z))
+        vectors = remember("spectral", lambda: {"vectors": make_vectors(A, m, limit)}, m=m)["vectors"]
         built = built._replace(vectors=vectors)
     if plain or ask.features == "raw":
         return built
@@ -130,7 +135,7 @@ def build(
         row_map, rows = spectral(built, count)
     else:
         width = Z.shape[1] if ask.features == "smooth" else _count_embedded(Z)
-        values = remember("features", lambda: {"values": _values(A, Z, ask, limit)}, m=width)["values"]
+        values = remember("features", lambda: {"values": make_values(A, Z, ask, limit)}, m=width)["values"]
         row_map, rows = built.manifold(values, count, unit=False)
     return built._replace(row_map=row_map, rows=rows)
 
@@ -143,42 +148,61 @@ def spectral(built: Built, n_neighbors: int) -> tuple[Manifold, Array]:
 
 def check(ask: Ask, dataset: Rows) -> None:
     """Refuse what cannot be made, in a sentence."""
-    if ask.features == "umap" and find_spec("umap") is None:
-        raise InputError(needs("features='umap'", "umap-learn"))
+    check_features(ask)
     if ask.features not in ("axes", "lsa") or ask.graph:
         n = dataset.n_rows
         if n < 3:
-            raise InputError(f"{dataset.name} has {n} rows; a graph of neighbours needs at least 3.")
-        vectors = _count_vectors(ask.n_clusters, n)
-        wanted = graph.need(n, _count_axes(ask, dataset.n_features), ask.n_neighbors, vectors)
+            raise NotFeasible(f"{dataset.name} has {n} rows; a graph of neighbours needs at least 3.")
+        vectors = count_vectors(ask.n_clusters, n)
+        wanted = graph.need(n, count_axes(ask, dataset.n_features), ask.n_neighbors, vectors)
         graph.check_size(dataset.name, wanted, machine.free_memory())
 
 
-def _neighbours(Z: Array, count: int, threads: int, limit: TimeLimit) -> dict[str, Array]:
+def check_features(ask: Ask) -> None:
+    """Refuse features that no graph gives here."""
+    if ask.features == "umap" and find_spec("umap") is None:
+        raise InputError(needs("features='umap'", "umap-learn"))
+    if ask.features == "umap" and Forked.lacks_numba_threads:
+        raise InputError(
+            "features='umap' cannot be made in a process that was forked from one with numba's threads: start it with "
+            "multiprocessing's 'spawn', or choose other features."
+        )
+    if ask.n_clusters > MOST_CLUSTERS and (ask.graph or ask.features == "spectral"):
+        raise NotFeasible(
+            f"n_clusters is {ask.n_clusters}; a start along the graph and its eigenvectors are for at most "
+            f"{MOST_CLUSTERS}: use init='k-means' and features='axes' or 'raw'."
+        )
+
+
+def _neighbours(
+    Z: Array, count: int, threads: int, limit: TimeLimit, tell: Callable[[str, float], Any]
+) -> dict[str, Array]:
     index = Index(Z, threads)
     cuts = [*range(0, max(1, len(Z) - AT_ONCE), AT_ONCE), len(Z)]
     parts = []
     for start, stop in pairwise(cuts):
         limit.check("nearest neighbours were looked for")
         parts.append(index.nearest(Z[start:stop], count + 1))
+        tell("neighbours", stop / len(Z))
     who, distance = (np.concatenate(part) for part in zip(*parts, strict=True))
     return {"who": who, "distance": distance, "recall": np.array([index.recall(count + 1)])}
 
 
-def _values(A: Any, Z: Array, ask: Ask, limit: TimeLimit) -> Array:
+def make_values(A: Any, Z: Array, ask: Ask, limit: TimeLimit) -> Array:
+    """Rows or anchors (n, p) smoothed along their graph, or embedded by UMAP."""
     limit.check("features of the graph were made")
     values = graph.smooth(A, Z, SMOOTHINGS) if ask.features == "smooth" else _umap(Z, ask)
     return np.ascontiguousarray(values, np.float32)
 
 
-def _count_axes(ask: Ask, n_features: int) -> int:
+def count_axes(ask: Ask, n_features: int) -> int:
     """Axes in which rows of so many columns are compared."""
     return min(TOPICS if ask.by_angle else MORE_AXES if n_features > WIDE else AXES, n_features)
 
 
-def _projection(ask: Ask, dataset: Rows, oracle: Oracle, geometry: Geometry) -> Projection:
+def make_projection(ask: Ask, dataset: Rows, oracle: Oracle, geometry: Geometry) -> Projection:
     """Where rows are compared: principal axes, or angles between centred rows on latent semantic ones."""
-    count, d = _count_axes(ask, dataset.n_features), dataset.n_features
+    count, d = count_axes(ask, dataset.n_features), dataset.n_features
     if ask.by_angle:
         V = principal_axes(oracle, geometry, count, [ask.seed, 5], centred=False)
         W = V / geometry.unit
@@ -188,12 +212,12 @@ def _projection(ask: Ask, dataset: Rows, oracle: Oracle, geometry: Geometry) -> 
     return Projection(planes.W, planes.b, unit=ask.unit)
 
 
-def _vectors(A: Any, count: int, limit: TimeLimit) -> Array:
+def make_vectors(A: Any, count: int, limit: TimeLimit) -> Array:
     """So many leading eigenvectors of the graph."""
     return np.ascontiguousarray(graph.spectrum(A, count, limit), np.float32)
 
 
-def _count_vectors(n_clusters: int, n_rows: int) -> int:
+def count_vectors(n_clusters: int, n_rows: int) -> int:
     """How many eigenvectors tell so many clusters apart, as far as so many rows have them: four a cluster."""
     return min(max(4 * n_clusters, 8), n_rows - 1)
 

@@ -6,6 +6,9 @@ pair at a time, so that a row's neighbours do not depend on the rows that are as
 index's rounding (it multiplies matrices of float32) may have hidden a neighbour, all points are compared.
 """
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +16,10 @@ from numba import njit
 from scipy import sparse
 
 from dmmc.array_types import Array
-from dmmc.errors import InputError
+from dmmc.errors import NotFeasible
+from dmmc.kernels.arguments import EXACT as ENTRY
+from dmmc.kernels.arguments import EXACT_INNER as INNER
+from dmmc.process_state import Forked
 from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 EXACT = 150_000
@@ -24,6 +30,8 @@ NEAR = 6
 """The distance to this neighbour (counted from 0) is a row's own scale."""
 LEAST = 1e-6
 """Weight of an edge at least, lest a row has none."""
+SLICE = 4096
+"""Rows that one thread asks about at a time, whatever the number of threads: a block of the index's own."""
 PROBES = 24
 """Lists of the approximate index that are looked through for a row."""
 SAMPLE = 1000
@@ -48,37 +56,49 @@ class Index:
 
     points : (n, p) float32
     threads : how many may be used; has no influence on the result
+    exact : compare with all points, however many; for few queries
     """
 
-    def __init__(self, points: Array, threads: int) -> None:
+    def __init__(self, points: Array, threads: int, exact: bool = False) -> None:
         import faiss
 
         self.points = np.ascontiguousarray(points, np.float32)
-        self._threads = threads
+        self._threads = 1 if Forked.is_so else threads
         n, p = self.points.shape
-        faiss.omp_set_num_threads(threads)
-        if n <= EXACT:
-            self._index: Any = faiss.IndexFlatL2(p)
-        else:
-            faiss.omp_set_num_threads(1)  # its training adds up in the order of the threads
+        self._index: Any = faiss.IndexFlatL2(p)
+        if n > EXACT and not exact:
             lists = int(4 * np.sqrt(n))
-            self._index = faiss.IndexIVFFlat(faiss.IndexFlatL2(p), p, lists)
+            self._index = faiss.IndexIVFFlat(self._index, p, lists)
             self._index.cp.seed, self._index.cp.niter, self._index.nprobe = 0, 10, PROBES
-            self._index.train(self.points[:: max(1, n // (64 * lists))])
-            faiss.omp_set_num_threads(threads)
-        self._index.add(self.points)
+            with use_threads(1):  # training adds up in the order of the threads
+                self._index.train(self.points[:: max(1, n // (64 * lists))])
+        with use_threads(self._threads):
+            self._index.add(self.points)
 
     def nearest(self, queries: Array, k: int) -> Neighbours:
-        """The k nearest points of each query."""
-        import faiss
+        """The k nearest points of each query.
 
-        faiss.omp_set_num_threads(self._threads)
+        Threads share the queries, not each query's work: linear algebra has one thread in a fit, and so each of ours
+        multiplies matrices at its full speed.
+        """
         asked = np.ascontiguousarray(queries, np.float32)
-        reach, candidates = self._index.search(asked, min(k + SPARE, len(self.points)))
         who, squared = np.empty((len(asked), k), np.int64), np.empty((len(asked), k))
-        _rank(self.points, asked, candidates, who, squared)
-        if candidates.shape[1] < len(self.points) <= EXACT:
-            _complete(self.points, asked, reach[:, -1].astype(np.float64), who, squared)
+        starts = range(0, len(asked), SLICE)
+
+        def find(start: int) -> None:
+            part = slice(start, start + SLICE)
+            with use_threads(1 if len(starts) > 1 else self._threads):
+                reach, candidates = self._index.search(asked[part], min(k + SPARE, len(self.points)))
+            rank_candidates(self.points, asked[part], candidates, who[part], squared[part])
+            if candidates.shape[1] < len(self.points) <= EXACT:
+                _complete(self.points, asked[part], reach[:, -1].astype(np.float64), who[part], squared[part])
+
+        if self._threads == 1 or len(starts) == 1:
+            for start in starts:
+                find(start)
+        else:
+            with ThreadPoolExecutor(self._threads, "dmmc-neighbours") as pool:
+                list(pool.map(find, starts))
         return Neighbours(who, np.sqrt(squared))
 
     def recall(self, k: int) -> float:
@@ -90,12 +110,26 @@ class Index:
         chosen = np.arange(SAMPLE) * len(self.points) // SAMPLE
         exact = faiss.IndexFlatL2(self.points.shape[1])
         exact.add(self.points)
-        _, truth = exact.search(self.points[chosen], k)
+        with use_threads(self._threads):
+            _, truth = exact.search(self.points[chosen], k)
         found = self.nearest(self.points[chosen], k).who
         return float(np.mean([len(np.intersect1d(a, b)) / k for a, b in zip(truth, found, strict=True)]))
 
 
-@njit(cache=True, nogil=True)
+@contextmanager
+def use_threads(count: int) -> Iterator[None]:
+    """Let faiss use so many threads when it is called on this one."""
+    import faiss
+
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(count)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+@njit(**INNER)
 def _squared(a: Array, b: Array, limit: float) -> float:
     """Squared distance in float64, or some number of at least `limit` where it is not below that."""
     d = 0.0
@@ -107,8 +141,8 @@ def _squared(a: Array, b: Array, limit: float) -> float:
     return d
 
 
-@njit(cache=True, nogil=True)
-def _rank(points: Array, queries: Array, candidates: Array, who: Array, squared: Array) -> None:
+@njit(**ENTRY)
+def rank_candidates(points: Array, queries: Array, candidates: Array, who: Array, squared: Array) -> None:
     """The nearest candidates of each query by distances in float64, ties to the lowest number."""
     k = who.shape[1]
     for i in range(queries.shape[0]):
@@ -133,7 +167,7 @@ def _rank(points: Array, queries: Array, candidates: Array, who: Array, squared:
             squared[i, q], who[i, q] = squared[i, filled - 1], who[i, filled - 1]
 
 
-@njit(cache=True, nogil=True)
+@njit(**ENTRY)
 def _complete(points: Array, queries: Array, reach: Array, who: Array, squared: Array) -> None:
     """Compare with all points where one that was no candidate may be as near as the last neighbour.
 
@@ -168,10 +202,13 @@ def weights(distance: Array, own: Array, theirs: Array) -> Array:
     return np.asarray(np.maximum(np.exp(-(distance**2) / (own[:, None] * theirs)), LEAST))
 
 
-def drop_self(found: Neighbours) -> Neighbours:
-    """Neighbours of the points themselves, with each point taken out of its own list (or the last, among equals)."""
+def drop_self(found: Neighbours, rows: Array | None = None) -> Neighbours:
+    """Neighbours of the points themselves, with each point taken out of its own list (or the last, among equals).
+
+    rows : (m,) the numbers of the points that were asked about; all of them without
+    """
     n, k = found.who.shape
-    own = found.who == np.arange(n)[:, None]
+    own = found.who == (np.arange(n) if rows is None else rows)[:, None]
     own &= own.cumsum(axis=1) == 1  # an approximate index may have found it several times
     own[~own.any(axis=1), -1] = True
     return Neighbours(found.who[~own].reshape(n, k - 1), found.distance[~own].reshape(n, k - 1))
@@ -262,7 +299,7 @@ def need(n_rows: int, n_axes: int, k: int, n_vectors: int) -> int:
 def check_size(name: str, wanted: int, available: int | None) -> None:
     """Refuse a graph that this machine cannot hold, with the numbers."""
     if available is not None and wanted > available:
-        raise InputError(
+        raise NotFeasible(
             f"the graph of nearest neighbours of {name} needs about {wanted / 1e6:.0f} MB, and {available / 1e6:.0f} "
             "MB are free: use features='raw' and another start, or fit a part of the rows and predict the rest."
         )

@@ -64,6 +64,24 @@ def merge(A: Any, groups: Array, k: int) -> Merged:
     return Merged(labels[P], tree)
 
 
+def join_all(A: Any, groups: Array, most: int) -> tuple[Array, Array]:
+    """Join groups of rows (n,) to one, small ones first: evidence for each number of clusters up to `most`.
+
+    Returns two arrays (most + 1,), by the number of clusters k: the log of how strong the link was whose join left
+    k - 1 of them, which never rises as k falls, and the normalised cut of k clusters.
+    """
+    W, _ = _weigh_groups(A, groups)
+    tree = _joined(W, 1, small_first)[1]
+    logs = np.minimum.accumulate(np.log(np.maximum(tree[:, 2], 1e-300)))
+    strengths, cuts, owner = np.full(most + 1, logs[0] if len(logs) else 0.0), np.zeros(most + 1), np.arange(len(W))
+    for (i, j, _), strength, left in zip(tree, logs, range(len(W), 1, -1), strict=True):
+        if left <= most:
+            cuts[left] = normalised_cut(W, np.unique(owner, return_inverse=True)[1])
+            strengths[left] = strength
+        owner[owner == int(j)] = int(i)
+    return strengths, cuts
+
+
 def _joined(W: Array, k: int, linkage: Linkage) -> tuple[Array, Array]:
     """Cluster of each group when k are left, and the whole tree."""
     g = len(W)
@@ -71,9 +89,10 @@ def _joined(W: Array, k: int, linkage: Linkage) -> tuple[Array, Array]:
     total = float(d.sum())
     owner, alive = np.arange(g), np.arange(g)
     labels, tree = owner.copy(), []
+    twice = np.tri(g, dtype=bool)
     for left in range(g, 1, -1):
         link = linkage(W[np.ix_(alive, alive)], d[alive], total)
-        link[np.tril_indices(left)] = -np.inf
+        link[twice[:left, :left]] = -np.inf
         a, b = np.unravel_index(int(link.argmax()), link.shape)
         i, j = alive[a], alive[b]
         tree.append((i, j, link[a, b]))

@@ -4,21 +4,20 @@ A sample of rows is transformed in each way, linked to its neighbours and cut in
 start does it with all rows. The lowest median normalised cut wins.
 """
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
-from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
 from dmmc.features import graph, graph_merge
 from dmmc.features.graph import Index
-from dmmc.features.maps import map_few_rows, scale_rows
+from dmmc.features.kmeans import fit_kmeans
+from dmmc.features.maps import map_few_rows
+from dmmc.features.projection import scale_rows
 from dmmc.features.transforms import Facts, make_transform
+from dmmc.process_state import ThreadPools
 
 SAMPLE_ROWS = 5000
 AXES = 64
@@ -33,8 +32,7 @@ def judge_transforms(kinds: Sequence[str], dataset: Rows, facts: Facts, n_cluste
     rows = dataset.take(np.sort(rng.choice(dataset.n_rows, count, replace=False, shuffle=False)))
     rows = np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray())
     cuts = []
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than groups: then all of them are
+    with ThreadPools.use_one_thread():
         for kind in kinds:
             transformed = rows if kind == "none" else map_few_rows(make_transform(kind, dataset, facts), rows)
             cuts.append(_cut(np.asarray(transformed, np.float32), kind != "none", n_clusters))
@@ -52,6 +50,6 @@ def _cut(rows: Array, unit: bool, n_clusters: int) -> float:
     V = scale_rows(graph.spectrum(A, m), unit=True)
     cuts = []
     for number in range(TRIES):
-        groups = KMeans(min(8 * n_clusters, n), n_init=1, random_state=number).fit_predict(V)
+        groups = fit_kmeans(V, min(8 * n_clusters, n), number).labels_
         cuts.append(graph_merge.cut_of(A, graph_merge.merge(A, groups, n_clusters).labels))
     return float(np.median(cuts))

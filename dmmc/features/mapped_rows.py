@@ -17,6 +17,7 @@ from dmmc.data.dataset import Rows, Stored, cut_finer
 from dmmc.features import maps
 from dmmc.features.maps import Map
 from dmmc.features.transforms import Transform
+from dmmc.features.view_map import Columns
 from dmmc.machine import MIB
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Mapped:
     keep : whether blocks keep their features for the next pass
     """
 
-    def __init__(self, engine: Engine, row_map: Map, name: str, keep: bool = False) -> None:
+    def __init__(self, engine: Engine, row_map: Map | Columns, name: str, keep: bool = False) -> None:
         self._engine = engine
         self._map = row_map
         self._name = name
@@ -51,7 +52,7 @@ class Mapped:
             self._name,
             rows.n_rows,
             m,
-            np.dtype(np.float32),
+            rows.dtype if isinstance(self._map, Columns) else np.dtype(np.float32),
             sparse,
             rows.bounds,
             rows.nnz if sparse else rows.n_rows * m,
@@ -60,7 +61,7 @@ class Mapped:
             rows.given,
             reader.take,
             row_ids=rows.row_ids,
-            feature_names=rows.feature_names if isinstance(self._map, Transform) else None,
+            feature_names=_name_features(rows, self._map),
         )
 
     def use(self, dataset: Rows) -> None:
@@ -81,7 +82,7 @@ class Mapped:
 
 
 @contextmanager
-def mapped(engine: Engine, row_map: Map, name: str, keep: bool = False) -> Iterator[Mapped]:
+def mapped(engine: Engine, row_map: Map | Columns, name: str, keep: bool = False) -> Iterator[Mapped]:
     """Passes over features, in blocks that are small as features too."""
     rows = engine.dataset
     bounds = rows.bounds if _stay_sparse(rows, row_map) else _finer(rows.bounds, row_map.n_values)
@@ -103,12 +104,21 @@ def _cut_engine(engine: Engine, bounds: Array) -> Iterator[Engine]:
             yield inner
 
 
-def _stay_sparse(rows: Rows, row_map: Map) -> bool:
+def _stay_sparse(rows: Rows, row_map: Map | Columns) -> bool:
     """Whether the features are sparse rows too."""
+    if isinstance(row_map, Columns):
+        return row_map.is_sparse
     return rows.is_sparse and isinstance(row_map, Transform)
 
 
-def fit_in_cache(rows: Rows, row_map: Map) -> bool:
+def _name_features(rows: Rows, row_map: Map | Columns) -> tuple[str, ...] | None:
+    """Names of the columns, where they are still those of the rows."""
+    if isinstance(row_map, Columns) and rows.feature_names is not None:
+        return rows.feature_names[row_map.start : row_map.stop]
+    return rows.feature_names if isinstance(row_map, Transform) else None
+
+
+def fit_in_cache(rows: Rows, row_map: Map | Columns) -> bool:
     """Whether the features of all rows are small enough to be kept between passes."""
     sparse = _stay_sparse(rows, row_map)
     return (8 * rows.nnz if sparse else 4 * rows.n_rows * row_map.n_values) <= KEPT
@@ -132,7 +142,7 @@ class _Through:
     def __reduce__(self) -> tuple[Any, ...]:
         return _Through, (self.work,)
 
-    def __call__(self, block: Block, params: tuple[Map, Any, str | None]) -> Any:
+    def __call__(self, block: Block, params: tuple[Map | Columns, Any, str | None]) -> Any:
         row_map, inner, key = params
         known = block.cache.get("features")
         if key is None or known is None or known["key"] != key:
@@ -146,7 +156,7 @@ class _Through:
 class _Features:
     """Reads features: maps the rows that it takes."""
 
-    def __init__(self, engine: Engine, row_map: Map) -> None:
+    def __init__(self, engine: Engine, row_map: Map | Columns) -> None:
         self._engine = engine
         self._map = row_map
 

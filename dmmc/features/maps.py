@@ -7,42 +7,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dmmc import kernels
 from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
 from dmmc.data.open import open_dataset
+from dmmc.features.anchor_map import AnchorMap
 from dmmc.features.graph import Index, Neighbours, weights
 from dmmc.features.nystroem import Nystroem
+from dmmc.features.projection import Projection, scale_rows
 from dmmc.features.transforms import TRANSFORMS, Transform
+from dmmc.features.view_map import ByView, Columns, views_from_arrays
 from dmmc.model import inspect, passes
 from dmmc.model.passes import Hyperplanes, Tree
-
-
-@dataclass(frozen=True)
-class Projection:
-    """Scores of a row with some directions: principal axes, or latent semantic ones; rows of norm 1 if `unit`."""
-
-    W: Array
-    b: Array
-    unit: bool
-
-    @property
-    def n_features(self) -> int:
-        """Columns of the rows that it maps."""
-        return int(self.W.shape[1])
-
-    @property
-    def n_values(self) -> int:
-        """Columns of what it makes of them."""
-        return len(self.W)
-
-    def apply(self, block: Block) -> Array:
-        """Features of a block's rows, float32."""
-        return scale_rows(kernels.scores(block.rows, self.W) + self.b, self.unit)
-
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """What a file keeps of it."""
-        return {"kind": "projection", "unit": self.unit}, {"map_w": self.W, "map_b": self.b}
 
 
 @dataclass(frozen=True)
@@ -120,8 +95,8 @@ class Manifold:
 class Composed:
     """Features of transformed rows."""
 
-    transform: Transform
-    then: Projection | Manifold | Nystroem
+    transform: Transform | ByView
+    then: Projection | Manifold | AnchorMap | Nystroem
 
     @property
     def n_features(self) -> int:
@@ -143,27 +118,20 @@ class Composed:
         return {**content, "transform": first}, {**some, **arrays}
 
 
-Map = Projection | Manifold | Nystroem | Transform | Composed
+Map = Projection | Manifold | AnchorMap | Nystroem | Transform | ByView | Composed
 Decision = tuple[Map | None, Hyperplanes | Tree]
 """What is made of a row, and the hyperplanes that decide about it, side by side or as a tree."""
 
 
-def compose(transform: Transform | None, then: Map | None) -> Map | None:
+def compose(transform: Transform | ByView | None, then: Map | None) -> Map | None:
     """First a transform, then a map; either may be missing."""
     if transform is None or then is None:
         return transform if then is None else then
-    assert not isinstance(then, Transform | Composed)
+    assert isinstance(then, Projection | Manifold | AnchorMap | Nystroem)
     return Composed(transform, then)
 
 
-def scale_rows(rows: Array, unit: bool) -> Array:
-    """Rows as float32, scaled to norm 1 if wanted; a row of zeros stays."""
-    if unit:
-        rows = rows / np.maximum(np.sqrt((rows**2).sum(axis=1, keepdims=True)), 1e-12)
-    return rows.astype(np.float32)
-
-
-def map_rows(block: Block, row_map: Map) -> Any:
+def map_rows(block: Block, row_map: Map | Columns) -> Any:
     """As a pass: features of a block."""
     return row_map.apply(block)
 
@@ -186,7 +154,7 @@ def embed_block(block: Block, row_map: Map) -> Block:
     return Block(block.index, block.start, block.stop, row_map.apply(block))
 
 
-def map_few_rows(row_map: Map, rows: Any) -> Any:
+def map_few_rows(row_map: Map | Columns, rows: Any) -> Any:
     """Features of a few rows, of an array or of scipy CSR rows; sparse features are scipy CSR rows too."""
     found: list[Any] = [row_map.apply(block) for block in open_dataset(rows, n_jobs=1).blocks]
     if isinstance(found[0], Csr):
@@ -201,9 +169,16 @@ def from_arrays(content: Any, arrays: dict[str, Array]) -> Map | None:
     if "transform" in content:
         inner = from_arrays({key: value for key, value in content.items() if key != "transform"}, arrays)
         assert inner is not None
-        return compose(Transform.from_arrays(content["transform"], arrays, inner.n_features), inner)
+        first = content["transform"]
+        if first["kind"] == "views":
+            return compose(views_from_arrays(first, arrays), inner)
+        return compose(Transform.from_arrays(first, arrays, inner.n_features), inner)
+    if content["kind"] == "views":
+        return views_from_arrays(content, arrays)
     if content["kind"] == "nystroem":
         return Nystroem.from_arrays(content, arrays)
+    if content["kind"] in ("anchors", "anchored places"):
+        return AnchorMap.from_arrays(content, arrays)
     if content["kind"] in TRANSFORMS:
         return Transform.from_arrays(content, arrays, arrays["coef"].shape[1])
     unit = content["unit" if content["kind"] == "projection" else "unit_rows"]

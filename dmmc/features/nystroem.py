@@ -6,18 +6,17 @@ computed block by block: hyperplanes between the mapped rows are curved surfaces
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from dmmc import kernels
 from dmmc.array_types import Array
 from dmmc.data.blocks import Block, Csr
 from dmmc.data.dataset import Rows
 from dmmc.errors import ClusteringWarning, InputError, warn
+from dmmc.features.kmeans import fit_kmeans
 from dmmc.machine import free_memory
 from dmmc.model.geometry import Geometry
 from dmmc.model.passes import cut
@@ -200,13 +199,7 @@ def _sample(ask: Ask, dataset: Rows, mean: Array, inverse: Array) -> Array:
 
 def centres(sample: Array, count: int, seed: int) -> Array:
     """Centres of k-means, by scikit-learn on one thread."""
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than centres: then all of them are
-        found = KMeans(count, n_init=1, max_iter=20, random_state=seed % 2**32).fit(sample).cluster_centers_
-    return np.unique(found, axis=0)
+    return np.unique(fit_kmeans(sample, count, seed % 2**32, max_iter=20).cluster_centers_, axis=0)
 
 
 def _gamma(ask: Ask, sample: Array, points: Array, norm: float) -> float:

@@ -11,13 +11,19 @@ from dmmc.data.blocks import Csr
 from dmmc.data.dataset import Dataset
 from dmmc.data.readers.csr import narrow_columns
 from dmmc.data.readers.numbers import name_rows
-from dmmc.data.readers.zarr_arrays import unreadable_chunk
+from dmmc.data.readers.zarr_arrays import many_at_once, unreadable_chunk
 from dmmc.errors import InputError
 from dmmc.machine import MIB
 
 READ_BYTES = 8 * MIB
 NAMED = 3
 """How many features a sentence names."""
+
+
+class Note(str):
+    """A sentence about something that no fit refuses."""
+
+    __slots__ = ()
 
 
 class NumberCheck:
@@ -71,10 +77,8 @@ class NumberCheck:
         high = np.where(some_left_out, np.fmax(self.high, 0), self.high)
         constant = np.flatnonzero(low == high)
         if len(constant) and self.rows_seen > 1:
-            sentences.append(
-                f"{name}: {len(constant)} of {self.n_features} features are the same in all rows and say nothing: "
-                f"{list_features(constant, names)}."
-            )
+            told = f"{len(constant)} of {self.n_features} features are the same in all rows and say nothing"
+            sentences.append(Note(f"{name}: {told}: {list_features(constant, names)}."))
         return sentences
 
 
@@ -104,7 +108,8 @@ def find_zarr_problems(node: Any, shape: tuple[int, int], name: str, names: tupl
     """Sentences about the numbers of a zarr array or CSR group, as far as it can be read."""
     check = NumberCheck(*shape)
     read = _check_dense if hasattr(node, "shape") else _check_sparse
-    return [*read(node, name, check), *check.problems(name, names)]
+    with many_at_once(node):
+        return [*read(node, name, check), *check.problems(name, names)]
 
 
 def _check_dense(array: Any, name: str, check: NumberCheck) -> Iterator[str]:

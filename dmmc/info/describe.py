@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from dmmc.data.blocks import ONE_BLOCK
+from dmmc.data.memory_plan import ROW, plan_memory
+from dmmc.data.memory_plan import Size as PlanSize
 from dmmc.data.open import open_dataset
 from dmmc.data.readers.csr import COLUMNS_OF_INT32
 from dmmc.data.readers.numbers import memory_dtype
@@ -13,16 +16,29 @@ from dmmc.data.readers.store_checks import name_damage
 from dmmc.data.readers.zarr_nodes import open_store
 from dmmc.errors import InputError
 from dmmc.info import row_numbers
-from dmmc.info.check_numbers import find_problems
+from dmmc.info.check_numbers import Note, find_problems
 from dmmc.info.memory import Size, estimate_bytes
-from dmmc.info.zarr_store import describe_zarr, has_real_numbers
+from dmmc.info.zarr_store import describe_zarr, has_real_numbers, measure_remote
+from dmmc.machine import MIB, count_threads
 from dmmc.methods import METHODS
+from dmmc.stores.urls import Remote, find_remote
 
+LARGEST_BLOCK = ONE_BLOCK + MIB
+LISTED = "are noticed: their names were listed"
+UNLISTED = "show only when they are read (a fit fails then, and --check says which): a web server lists no names"
 LONGEST = 2**53
 """A side of a matrix is shorter."""
 
 
-def info(source: Any, component: str | None = None, n_clusters: int = 10, *, check: bool = False) -> dict[str, Any]:
+def info(
+    source: Any,
+    component: str | None = None,
+    n_clusters: int = 10,
+    *,
+    check: bool = False,
+    memory: int | str | None = None,
+    stored: bool | None = None,
+) -> dict[str, Any]:
     """Say what a matrix is, how much memory a fit of it needs, and what is wrong with it.
 
     Of a zarr store only metadata, the names of its chunks and a few of them (for ids among the features) are read,
@@ -38,6 +54,10 @@ def info(source: Any, component: str | None = None, n_clusters: int = 10, *, che
         How many clusters the fit would look for.
     check : bool
         Read all numbers, a few MiB at a time: chunks that cannot be read, NaN and infinity, constant features.
+    memory : str or int, optional
+        As of `dmmc.fit`.
+    stored : bool, optional
+        Whether the rows will be in a store when they are fitted; by default they are if they are in one.
 
     Returns
     -------
@@ -47,10 +67,17 @@ def info(source: Any, component: str | None = None, n_clusters: int = 10, *, che
         - ``sparse``, ``nnz``, ``density`` (None for dense data)
         - ``memory_bytes``: the data in memory; ``fit_bytes``: for each method, what a fit into ``n_clusters`` clusters
           needs in all, see `dmmc.info.memory`; ``disk_bytes``: the store
+        - ``driver_bytes``: what the driver of a cluster holds of all rows at most
+        - ``reading``, of rows in a store: what a fit in one process will do with its share of memory: ``in_memory``,
+          ``room_bytes`` (for rows and work), ``kept_bytes`` and ``pass_bytes`` (of rows that are kept, and that are
+          read again in each pass), or ``refused`` alone
         - ``feature_names`` and ``row_ids``: whether there are any; ``image_shape``
         - ``checksums``: whether damage to a chunk is noticed when it is read; ``sealed``: whether all other changes of
           the store are noticed, too
-        - ``checked``: whether all numbers were read; ``problems``: a list of sentences
+        - ``listed``: of an object store, whether the names of its chunks can be listed, so that missing ones are
+          noticed before any is read
+        - ``checked``: whether all numbers were read; ``problems``: a list of sentences; ``refused``: whether a fit
+          would refuse the matrix for one of these
 
         What is not known is None.
 
@@ -63,12 +90,22 @@ def info(source: Any, component: str | None = None, n_clusters: int = 10, *, che
         ("name", "kind", "zarr_format", "shape", "dtype", "chunks", "shards", "n_chunks", "sparse", "nnz", "density")
     )
     found |= dict.fromkeys(("memory_bytes", "fit_bytes", "disk_bytes", "feature_names", "row_ids", "image_shape"))
-    found |= dict.fromkeys(("checksums", "sealed"))
+    found |= dict.fromkeys(("checksums", "sealed", "listed", "driver_bytes", "reading"))
     found |= {"n_clusters": n_clusters, "checked": check, "problems": []}
-    if isinstance(source, str | os.PathLike):
+    source = find_remote(source)
+    if isinstance(source, Remote):
+        found["name"] = source.name
+        with open_store(source) as node:
+            found |= {"listed": source.is_listed, "disk_bytes": measure_remote(node)}
+            try:
+                with name_damage(source.name):
+                    describe_zarr(found, node, source.name, component, check)
+            except InputError as error:
+                found["problems"].append(str(error))
+    elif isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         found["name"] = Path(path).name
-        if "://" in path or not os.path.exists(path):
+        if not os.path.exists(path):
             with open_store(path):  # says so
                 pass
         files = [Path(path)] if os.path.isfile(path) else Path(path).rglob("*")
@@ -83,6 +120,9 @@ def info(source: Any, component: str | None = None, n_clusters: int = 10, *, che
     else:
         _describe_in_memory(found, source, component, check)
     _add_memory(found, n_clusters)
+    if stored or (stored is None and found["zarr_format"] is not None):
+        _add_reading(found, memory)
+    found["refused"] = any(not isinstance(sentence, Note) for sentence in found["problems"])
     return found
 
 
@@ -102,8 +142,31 @@ def _add_memory(found: dict[str, Any], n_clusters: int) -> None:
     else:
         data = n_rows * n_features * itemsize
     found["memory_bytes"] = data
+    found["driver_bytes"] = ROW * n_rows
     size = Size(n_rows, n_features, found["nnz"], data)
     found["fit_bytes"] = {method: estimate_bytes(method, size, n_clusters) for method in METHODS if method != "auto"}
+
+
+def _add_reading(found: dict[str, Any], memory: int | str | None) -> None:
+    """What a fit of rows in a store will do, if their size is known."""
+    n_bytes = found["memory_bytes"]
+    if n_bytes is None:
+        return
+    n_rows = found["shape"][0]
+    # blocks of a matrix that is worth reading block by block are no larger
+    size = PlanSize(found["name"], n_rows, n_bytes, min(n_bytes, max(LARGEST_BLOCK, n_bytes // n_rows)))
+    try:
+        plan = plan_memory(size, count_threads(None), memory)
+    except InputError as error:
+        found["reading"] = {"refused": str(error)}
+        return
+    kept = n_bytes if plan.in_memory else min(plan.kept, n_bytes)
+    found["reading"] = {
+        "in_memory": plan.in_memory,
+        "room_bytes": plan.room,
+        "kept_bytes": kept,
+        "pass_bytes": n_bytes - kept,
+    }
 
 
 def _describe_in_memory(found: dict[str, Any], source: Any, component: str | None, check: bool) -> None:
@@ -129,6 +192,10 @@ def _describe_in_memory(found: dict[str, Any], source: Any, component: str | Non
     found["problems"] += row_numbers.find_in_dataset(dataset)
 
 
+KINDS = {"number": "numbers", "boolean": "yes or no", "date": "dates", "category": "categories"}
+"""Kinds of columns of a table."""
+
+
 def format_info(found: dict[str, Any]) -> str:
     """Lines for people of what `info` found."""
     lines = [str(found["name"])]
@@ -151,6 +218,11 @@ def format_info(found: dict[str, Any]) -> str:
         add("chunks", f"{found['n_chunks']:,} of {join(found['chunks'])} {what}{shards}")
     if found["nnz"] is not None:
         add("stored values", f"{found['nnz']:,} (density {100 * (found['density'] or 0):.3g} %)")
+    if found.get("table") is not None:
+        add("ids", found["table"]["id"] or "none: rows are numbered")
+        kinds = found["table"]["columns"]
+        for kind in sorted(set(kinds.values())):
+            add(KINDS[kind], ", ".join(name for name in kinds if kinds[name] == kind))
     if found["image_shape"] is not None:
         add("images", join(found["image_shape"]))
     if found["feature_names"] is not None:
@@ -158,10 +230,19 @@ def format_info(found: dict[str, Any]) -> str:
         add("row ids", "yes" if found["row_ids"] else "no")
     if found["checksums"] is not None:
         add("damage", _describe_protection(found["checksums"], found["sealed"]))
+    if found["listed"] is not None:
+        add("missing chunks", LISTED if found["listed"] else UNLISTED)
     if found["disk_bytes"] is not None:
-        add("on disk", _format_bytes(found["disk_bytes"]))
+        add("on disk" if found["listed"] is None else "in the store", _format_bytes(found["disk_bytes"]))
     if found["memory_bytes"] is not None:
         add("in memory", _format_bytes(found["memory_bytes"]))
+    if found["reading"] is not None:
+        add("one process", _tell_reading(found["reading"]))
+    if found["driver_bytes"] is not None:
+        add(
+            "driver",
+            f"at most {_format_bytes(found['driver_bytes'])} for all rows ({ROW} bytes each), on a cluster too",
+        )
     for method, needed in (found["fit_bytes"] or {}).items():
         add(f"fit, {method}", f"about {_format_bytes(needed)} for {found['n_clusters']} clusters, all included")
     if found["problems"]:
@@ -171,6 +252,17 @@ def format_info(found: dict[str, Any]) -> str:
         read = "all numbers were read" if found["checked"] else "few numbers were read, ask for a check of all"
         add("problems", f"none found ({read})")
     return "\n".join(lines)
+
+
+def _tell_reading(reading: dict[str, Any]) -> str:
+    """What one process will do with rows in a store."""
+    if "refused" in reading:
+        return str(reading["refused"])
+    if reading["in_memory"]:
+        return "holds all rows in memory"
+    kept = f"keeps {_format_bytes(reading['kept_bytes'])} of the rows" if reading["kept_bytes"] else "keeps no rows"
+    again = _format_bytes(reading["pass_bytes"])
+    return f"{kept} and reads {again} again in each pass ({_format_bytes(reading['room_bytes'])} for rows and work)"
 
 
 def _describe_protection(checksums: bool, sealed: bool) -> str:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 from dmmc.machine import MIB, PROCESS
 from dmmc.methods import METHODS
 
+GRAPH_ROWS = 150_000
+"""Rows up to which they are linked to their neighbours; beyond, to anchors (`EXACT` of dmmc/features/graph.py)."""
 PLANES = 20
 """Cutting planes held at a time, as seen in fits of real data."""
 
@@ -42,13 +44,13 @@ def cutting_plane_bytes(size: Size, n_clusters: int) -> int:
     With n rows, d features, k clusters and K hyperplanes (1 for k = 2, else k) it is the sum of
 
     - the process itself (`dmmc.machine.PROCESS`), and the data as they are held in memory
-    - 12 + 4 k bytes a row: labels, and scores of the blocks at work
+    - 12 + 4 k bytes a row: labels, and scores of the blocks at work; k counts up to 100, as more are taken in parts
     - the sample that seeds k-means, 4 copies of its float64 numbers, and 3 of its centres: 24 bytes times the lesser of
       40 k d and 20 million
     - cutting planes: 20 of K d float64 numbers, held twice and once for each of up to 8 blocks at work
     """
     n, d, k = size.n_rows, size.n_features, n_clusters
-    rows = n * (12 + 4 * k)
+    rows = n * (12 + 4 * min(k, 100))
     fit = 800_000 // (1 if size.nnz is not None else d)
     sampled = min(n, max(20 * k, min(4096, max(fit, min(100 * k, 10 * fit)))))
     numbers = sampled * (d if size.nnz is None else 2 * size.nnz / n)
@@ -75,7 +77,13 @@ def least_squares_bytes(size: Size, n_clusters: int) -> int:
     """As by cpmmc without planes, and what 200 axes of all rows, their graph and its eigenvectors need.
 
     That is 4 bytes for each of 2 times 200 axes, 1 KiB for 7 neighbours and the graph, and 96 bytes a cluster, a row.
+    Beyond 150,000 rows the graph is one of anchors: places, features and links of rows, as far as blocks keep them, 20
+    bytes a row, and 300 MB for the anchors.
     """
+    if size.n_rows > GRAPH_ROWS:
+        kept = sum(min(each * size.n_rows, 256 * MIB) for each in (4 * min(200, size.n_features), 4 * 256, 40))
+        own = kept + 20 * size.n_rows + 300_000_000
+        return cutting_plane_bytes(size, n_clusters) - _plane_bytes(size, n_clusters) + own
     own = size.n_rows * (8 * min(200, size.n_features) + 1024 + 96 * n_clusters)
     return cutting_plane_bytes(size, n_clusters) - _plane_bytes(size, n_clusters) + own
 

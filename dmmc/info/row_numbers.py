@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dmmc.array_types import Array
 from dmmc.data.blocks import Block
 from dmmc.data.dataset import Dataset
-from dmmc.info.check_numbers import list_features
+from dmmc.info.check_numbers import Note, list_features
 
 FEWEST = 20
 """Of fewer rows nothing is said: whole numbers may differ by chance."""
@@ -25,6 +25,15 @@ PIECES, PIECE = 4, 256
 BY_NAME = re.compile(
     r"(?i:(?:.*[ _.-])?(?:id|uid|guid|uuid)|index|idx|row|row[ _.-]?(?:id|nr|no|number|index)|unnamed: 0)|.*[a-z]I[dD]"
 )
+
+
+def list_index_columns(schema: Any) -> list[str]:
+    """Columns of a table of pyarrow that pandas has noted to be its index; a ValueError where the note is damaged."""
+    noted = schema.pandas_metadata or {}
+    told = noted.get("index_columns", []) if isinstance(noted, dict) else None
+    if not isinstance(told, list):
+        raise ValueError("what pandas has noted of its index is no list")
+    return [name for name in told if isinstance(name, str) and name in schema.names]
 
 
 class Numbers(NamedTuple):
@@ -138,7 +147,7 @@ def _are_consecutive(found: Numbers, n_rows: int) -> NDArray[np.bool_]:
 def tell(name: str, columns: Array, names: tuple[str, ...] | None) -> str:
     """The sentence about columns that number the rows."""
     listed = list_features(columns, names)
-    return (
+    return Note(
         f"{name} seems to have ids or row numbers among its features: {listed} (whole numbers, all different); they "
         "count like all others, so leave them out if they say nothing of a row."
     )

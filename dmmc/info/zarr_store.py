@@ -12,7 +12,7 @@ from dmmc.data.readers.zarr_arrays import check_seals, describe_missing_chunks
 from dmmc.data.readers.zarr_nodes import MatrixNode, find_index, find_matrix, read_csr_shape
 from dmmc.errors import InputError
 from dmmc.info import row_numbers
-from dmmc.info.check_numbers import find_zarr_problems
+from dmmc.info.check_numbers import Note, find_zarr_problems
 
 SMALL_CHUNK = 2**16
 """Bytes below which a chunk costs more to find than to read."""
@@ -72,6 +72,13 @@ def describe_zarr(found: dict[str, Any], root: Any, store: str, component: str |
         problems += row_numbers.find_in_zarr(matrix.node, matrix.name, names, check=check)
 
 
+def measure_remote(root: Any) -> int | None:
+    """Bytes of all objects of a store; None where they cannot be listed."""
+    from zarr.core.sync import sync
+
+    return sum(sync(root.store.find_sizes()).values()) if root.store.supports_listing else None
+
+
 def _describe_protection(found: dict[str, Any], matrix: MatrixNode, names: list[Any]) -> None:
     """Whether all arrays that are read have checksums, and whether what is read is what was sealed."""
     parts = [matrix.node[part] for part in MEMBERS["csr_matrix"]] if matrix.is_sparse else [matrix.node]
@@ -106,7 +113,7 @@ def _read_image_shape(node: Any, problems: list[str], name: str) -> list[int] | 
         return None
     width = node.attrs.get("shape", [0, 0])[1] if not hasattr(node, "shape") else node.shape[1]
     if not isinstance(shape, list) or not all(isinstance(n, int) for n in shape) or math.prod(shape) != width:
-        problems.append(f"{name}: the attribute image_shape is {shape!r}, which does not fit {width} features.")
+        problems.append(Note(f"{name}: the attribute image_shape is {shape!r}, which does not fit {width} features."))
         return None
     return shape
 
@@ -120,10 +127,8 @@ def _find_array_problems(array: Any, name: str) -> list[str]:
     chunk_bytes = math.prod(array.shards or array.chunks) * array.dtype.itemsize
     total = math.prod(array.shape) * array.dtype.itemsize
     if chunk_bytes < SMALL_CHUNK and total > 1000 * chunk_bytes:
-        problems.append(
-            f"{name}: {math.ceil(total / chunk_bytes)} chunks of {chunk_bytes} bytes are slow to read: write it again "
-            "in chunks of 4 to 16 MB."
-        )
+        told = f"{math.ceil(total / chunk_bytes)} chunks of {chunk_bytes} bytes are slow to read"
+        problems.append(Note(f"{name}: {told}: write it again in chunks of 4 to 16 MB."))
     return problems
 
 

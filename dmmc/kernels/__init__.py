@@ -19,6 +19,7 @@ All kernels are serial and release the GIL: the engine runs blocks side by side.
     csr_pass         the pass over CSR rows
     tile_losses      what both do with the scores of a tile
     moments          `moments`, `squared_distances`, `weighted_sum`: looking at the data, and principal directions
+    top_two          `top_two`: which hyperplane is best for a row, which is next, and by how much
     sgd              `descend`: stochastic gradient, one row a step
     label_flips      signs and flips: evolutionary MMC
     label_climb      `climb`: the same to the end, where all rows are in one block
@@ -30,10 +31,11 @@ the files that import them.
 """
 
 from dmmc.kernels.arguments import Sums, compute_dtype
-from dmmc.kernels.dispatch import losses, scores
+from dmmc.kernels.dispatch import label_type, losses, scores
 from dmmc.kernels.moments import moments, squared_distances, weighted_sum
 from dmmc.kernels.sgd import Course, Path, descend
 from dmmc.kernels.tile_losses import FROZEN, GIVEN, NEAREST, OWN
+from dmmc.kernels.top_two import top_two
 
 __all__ = [
     "FROZEN",
@@ -45,9 +47,11 @@ __all__ = [
     "Sums",
     "compute_dtype",
     "descend",
+    "label_type",
     "losses",
     "moments",
     "scores",
     "squared_distances",
+    "top_two",
     "weighted_sum",
 ]

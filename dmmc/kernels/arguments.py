@@ -10,6 +10,9 @@ from dmmc.data.blocks import Csr
 
 FAST: dict[str, Any] = {"nogil": True, "cache": True, "fastmath": True}
 EXACT: dict[str, Any] = {"nogil": True, "cache": True}
+FAST_INNER: dict[str, Any] = {**FAST, "no_cpython_wrapper": True}
+EXACT_INNER: dict[str, Any] = {**EXACT, "no_cpython_wrapper": True}
+"""How functions are compiled that Python calls, and those that only kernels call: in less time."""
 
 
 class Sums(NamedTuple):
@@ -55,13 +58,13 @@ class Scratch(NamedTuple):
     tile: Array
     """(T, d) rows in the compute type; empty where rows need no conversion."""
     scores: Array
-    """(H, T), biases not yet added."""
+    """(H, T) float64 whatever the compute type, so that losses are compiled once: biases not yet added."""
     coef: Array
-    """(H, T): weight of each row in each weighted sum."""
+    """(H, T) float64: weight of each row in each weighted sum."""
     rows: Array
     """(H, T + 7): the rows that count, ..."""
     pulls: Array
-    """... and how much."""
+    """... and how much, in the compute type."""
     z: Array
     """(H, d): sums over the last rows, at most 128."""
 

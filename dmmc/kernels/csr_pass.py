@@ -6,14 +6,14 @@ import numpy as np
 from numba import njit
 
 from dmmc.array_types import Array
-from dmmc.kernels.arguments import EXACT, Ask, Scratch, Sums
+from dmmc.kernels.arguments import EXACT, EXACT_INNER, Ask, Scratch, Sums
 from dmmc.kernels.tile_losses import tile_losses
 
 Rows = tuple[Array, Array, Array]
 """Values, columns, and where each row begins."""
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _csr_dot(data: Array, indices: Array, start: int, stop: int, w: Array) -> Any:
     """Four sums, so that the additions need not wait for each other; reassociation (fastmath) would be slower."""
     real = w.dtype.type
@@ -31,7 +31,7 @@ def _csr_dot(data: Array, indices: Array, start: int, stop: int, w: Array) -> An
     return (a0 + a1) + (a2 + a3)
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _csr_tile_scores(rows: Rows, i0: int, m: int, W: Array, wide: bool, f: Array, F: Array) -> None:
     """Scores of m rows. Wide: W is (d, H), so that a row's hyperplanes stand side by side; else (H, d)."""
     data, indices, indptr = rows
@@ -58,6 +58,7 @@ def csr_single(rows: Rows, W: Array, ask: Ask, s: Scratch, sums: Sums) -> None:
     """One hyperplane."""
     data, indices, indptr = rows
     w, z = W[0], sums.weighted[0]
+    real = W.dtype.type
     T = s.scores.shape[1]
     n = indptr.size - 1
     for i0 in range(0, n, T):
@@ -66,7 +67,7 @@ def csr_single(rows: Rows, W: Array, ask: Ask, s: Scratch, sums: Sums) -> None:
             s.scores[0, i] = _csr_dot(data, indices, indptr[i0 + i], indptr[i0 + i + 1], w)
         tile_losses(m, i0, ask, s, sums)
         for i in range(m):
-            pull = s.coef[0, i]
+            pull = real(s.coef[0, i])
             if pull == 1:  # the usual pulls need no product
                 for q in range(indptr[i0 + i], indptr[i0 + i + 1]):
                     z[indices[q]] += data[q]
@@ -79,24 +80,29 @@ def csr_single(rows: Rows, W: Array, ask: Ask, s: Scratch, sums: Sums) -> None:
 
 
 @njit(**EXACT)
-def csr_many(rows: Rows, W: Array, wide: bool, ask: Ask, s: Scratch, sums: Sums, Z: Array) -> None:
-    """Any number of hyperplanes; sums go to Z (d, H)."""
+def csr_many(rows: Rows, W: Array, wide: bool, ask: Ask, s: Scratch, sums: Sums, Z: Array, out: Array) -> None:
+    """Any number of hyperplanes; sums go to Z (d, H). Scores alone if there is room for them (m, H) in `out`."""
     data, indices, indptr = rows
     T = s.scores.shape[1]
     n = indptr.size - 1
     H = Z.shape[1]
-    f = np.empty(s.scores.shape[0], s.scores.dtype)
-    pulls = np.empty(H, s.coef.dtype)
+    f = np.empty(s.scores.shape[0], W.dtype)
+    pulls = np.empty(H, W.dtype)
     chosen = np.empty(H, np.int64)
     for i0 in range(0, n, T):
         m = min(T, n - i0)
         _csr_tile_scores(rows, i0, m, W, wide, f, s.scores)
+        if out.size:
+            for i in range(m):
+                for h in range(out.shape[1]):
+                    out[i0 + i, h] = s.scores[h, i]
+            continue
         tile_losses(m, i0, ask, s, sums)
         for i in range(m):
             count = 0
             for h in range(H):
                 pulls[h] = s.coef[h, i]
-                if s.coef[h, i] != 0:
+                if pulls[h] != 0:
                     chosen[count] = h
                     count += 1
             for q in range(indptr[i0 + i], indptr[i0 + i + 1]):
@@ -107,17 +113,3 @@ def csr_many(rows: Rows, W: Array, wide: bool, ask: Ask, s: Scratch, sums: Sums,
                 else:
                     for c in range(count):
                         Z[j, chosen[c]] += pulls[chosen[c]] * v
-
-
-@njit(**EXACT)
-def csr_scores(rows: Rows, W: Array, wide: bool, s: Scratch, out: Array) -> None:
-    """Scores alone, (m, H)."""
-    T = s.scores.shape[1]
-    n = rows[2].size - 1
-    f = np.empty(s.scores.shape[0], s.scores.dtype)
-    for i0 in range(0, n, T):
-        m = min(T, n - i0)
-        _csr_tile_scores(rows, i0, m, W, wide, f, s.scores)
-        for i in range(m):
-            for h in range(out.shape[1]):
-                out[i0 + i, h] = s.scores[h, i]

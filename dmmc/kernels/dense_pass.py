@@ -9,11 +9,11 @@ from numba import njit
 
 from dmmc.array_types import Array
 from dmmc.data.blocks import TILE_ROWS
-from dmmc.kernels.arguments import EXACT, FAST, Ask, Scratch, Sums
+from dmmc.kernels.arguments import EXACT, EXACT_INNER, FAST_INNER, Ask, Scratch, Sums
 from dmmc.kernels.tile_losses import tile_losses
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _single_scores(X: Array, i0: int, m: int, W: Array, h: int, F: Array) -> None:
     """Scores of m rows with one hyperplane, four rows at a time."""
     real = W.dtype.type
@@ -28,7 +28,7 @@ def _single_scores(X: Array, i0: int, m: int, W: Array, h: int, F: Array) -> Non
         F[h, p], F[h, q], F[h, r], F[h, t] = a, b, c, e
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _dots(X: Array, i0: int, i: int, k: int, m: int, n: int, W: Array, h: int, F: Array) -> None:
     """Rows i, k, m and n of a tile with four hyperplanes: sixteen sums share each load."""
     zero = W.dtype.type(0)
@@ -61,7 +61,7 @@ def _dots(X: Array, i0: int, i: int, k: int, m: int, n: int, W: Array, h: int, F
     F[h, n], F[h + 1, n], F[h + 2, n], F[h + 3, n] = e0, e1, e2, e3
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _wide_scores(X: Array, i0: int, m: int, W: Array, F: Array) -> None:
     """Scores of m rows; W has a multiple of four hyperplanes (padded with zeros).
 
@@ -73,14 +73,14 @@ def _wide_scores(X: Array, i0: int, m: int, W: Array, F: Array) -> None:
                 _dots(X, i0, i, min(i + 1, m - 1), min(i + 2, m - 1), min(i + 3, m - 1), W, h, F)
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _convert(X: Array, i0: int, m: int, tile: Array) -> None:
     for i in range(m):
         for j in range(X.shape[1]):
             tile[i, j] = X[i0 + i, j]
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _add_rows(X: Array, i0: int, rows: Array, pulls: Array, h: int, count: int, z: Array) -> None:
     """Add pull x over the listed rows to z[h], eight rows at a time; lists are filled up with pulls of 0.
 
@@ -105,7 +105,7 @@ def _add_rows(X: Array, i0: int, rows: Array, pulls: Array, h: int, count: int, 
             z[h, j] = total
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _tile_sums(X: Array, i0: int, m: int, s: Scratch) -> None:
     """Weighted sums of a tile, for each hyperplane over the rows that count."""
     for h in range(s.z.shape[0]):
@@ -113,13 +113,13 @@ def _tile_sums(X: Array, i0: int, m: int, s: Scratch) -> None:
         for i in range(m):
             s.rows[h, count] = i
             s.pulls[h, count] = s.coef[h, i]
-            count += s.coef[h, i] != 0
+            count += s.pulls[h, count] != 0
         for q in range(count, count + 7):
             s.rows[h, q], s.pulls[h, q] = 0, 0
         _add_rows(X, i0, s.rows, s.pulls, h, count, s.z)
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _flush(z: Array, Z: Array) -> None:
     """Move the sums of at most 128 rows to float64."""
     for h in range(z.shape[0]):
@@ -128,7 +128,7 @@ def _flush(z: Array, Z: Array) -> None:
             z[h, j] = 0
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _subtract(z: Array, Z: Array) -> None:
     for h in range(z.shape[0]):
         for j in range(z.shape[1]):
@@ -136,7 +136,7 @@ def _subtract(z: Array, Z: Array) -> None:
             z[h, j] = 0
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _add_bytes(X: Array, rows: Array, count: int, z: Array, h: int) -> None:
     """z[h] += the listed rows, eight at a time."""
     q = 0
@@ -156,7 +156,7 @@ def _add_bytes(X: Array, rows: Array, count: int, z: Array, h: int) -> None:
         q += 1
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _byte_sums(X: Array, i0: int, m: int, s: Scratch, plus: Array, minus: Array) -> None:
     """Coefficients -1, 0, 1: rows are added up in 16 bits, those of either sign apart."""
     for h in range(plus.shape[0]):
@@ -194,9 +194,16 @@ def dense_single(X: Array, W: Array, ask: Ask, s: Scratch, sums: Sums) -> None:
     _flush(s.z, sums.weighted)
 
 
+@njit(**EXACT_INNER)
+def _keep_scores(F: Array, i0: int, m: int, out: Array) -> None:
+    for i in range(m):
+        for h in range(out.shape[1]):
+            out[i0 + i, h] = F[h, i]
+
+
 @njit(**EXACT)
-def dense_many(X: Array, W: Array, wide: bool, ask: Ask, s: Scratch, sums: Sums) -> None:
-    """Any number of hyperplanes, rows in the compute type."""
+def dense_many(X: Array, W: Array, wide: bool, ask: Ask, s: Scratch, sums: Sums, out: Array) -> None:
+    """Any number of hyperplanes, rows in the compute type; scores alone if there is room for them (m, H) in `out`."""
     T = s.scores.shape[1]
     summed = 0
     for i0 in range(0, X.shape[0], T):
@@ -206,6 +213,9 @@ def dense_many(X: Array, W: Array, wide: bool, ask: Ask, s: Scratch, sums: Sums)
         else:
             for h in range(W.shape[0]):
                 _single_scores(X, i0, m, W, h, s.scores)
+        if out.size:
+            _keep_scores(s.scores, i0, m, out)
+            continue
         tile_losses(m, i0, ask, s, sums)
         if summed + m > TILE_ROWS:
             _flush(s.z, sums.weighted)
@@ -215,7 +225,7 @@ def dense_many(X: Array, W: Array, wide: bool, ask: Ask, s: Scratch, sums: Sums)
     _flush(s.z, sums.weighted)
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _converted_scores(X: Array, i0: int, m: int, W: Array, wide: bool, s: Scratch) -> None:
     if wide:
         _wide_scores(s.tile, 0, m, W, s.scores)
@@ -225,7 +235,7 @@ def _converted_scores(X: Array, i0: int, m: int, W: Array, wide: bool, s: Scratc
 
 
 @njit(**EXACT)
-def dense_many_converted(X: Array, W: Array, wide: bool, ask: Ask, s: Scratch, sums: Sums) -> None:
+def dense_many_converted(X: Array, W: Array, wide: bool, ask: Ask, s: Scratch, sums: Sums, out: Array) -> None:
     """As `dense_many`, for rows of another type, converted tile by tile."""
     T = s.scores.shape[1]
     summed = 0
@@ -233,6 +243,9 @@ def dense_many_converted(X: Array, W: Array, wide: bool, ask: Ask, s: Scratch, s
         m = min(T, X.shape[0] - i0)
         _convert(X, i0, m, s.tile)
         _converted_scores(X, i0, m, W, wide, s)
+        if out.size:
+            _keep_scores(s.scores, i0, m, out)
+            continue
         tile_losses(m, i0, ask, s, sums)
         if summed + m > TILE_ROWS:
             _flush(s.z, sums.weighted)
@@ -243,7 +256,7 @@ def dense_many_converted(X: Array, W: Array, wide: bool, ask: Ask, s: Scratch, s
 
 
 @njit(**EXACT)
-def dense_bytes(X: Array, W: Array, wide: bool, ask: Ask, s: Scratch, sums: Sums) -> None:
+def dense_bytes(X: Array, W: Array, wide: bool, ask: Ask, s: Scratch, sums: Sums, out: Array) -> None:
     """Bytes with coefficients -1, 0, 1: the sum of 128 rows of bytes fits 16 bits."""
     T = s.scores.shape[1]
     plus = np.zeros(sums.weighted.shape, np.int16)
@@ -254,6 +267,9 @@ def dense_bytes(X: Array, W: Array, wide: bool, ask: Ask, s: Scratch, sums: Sums
         if wide:
             _convert(X, i0, m, s.tile)
         _converted_scores(X, i0, m, W, wide, s)
+        if out.size:
+            _keep_scores(s.scores, i0, m, out)
+            continue
         tile_losses(m, i0, ask, s, sums)
         if summed + m > TILE_ROWS:
             _flush(plus, sums.weighted)
@@ -263,17 +279,3 @@ def dense_bytes(X: Array, W: Array, wide: bool, ask: Ask, s: Scratch, sums: Sums
         summed += m
     _flush(plus, sums.weighted)
     _subtract(minus, sums.weighted)
-
-
-@njit(**EXACT)
-def dense_scores(X: Array, W: Array, wide: bool, s: Scratch, out: Array) -> None:
-    """Scores alone, (m, H)."""
-    T = s.scores.shape[1]
-    for i0 in range(0, X.shape[0], T):
-        m = min(T, X.shape[0] - i0)
-        if wide:
-            _convert(X, i0, m, s.tile)
-        _converted_scores(X, i0, m, W, wide, s)
-        for i in range(m):
-            for h in range(out.shape[1]):
-                out[i0 + i, h] = s.scores[h, i]

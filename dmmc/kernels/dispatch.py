@@ -17,6 +17,24 @@ SINGLE_TILE = 512 * 1024
 
 NO_WEIGHTS = np.empty(0)
 NO_LABELS = np.empty((0, 0), np.int8)
+NO_SCORES = np.empty((0, 0))
+NOTHING = Ask(
+    b=frozen(NO_WEIGHTS),
+    K=1,
+    modes=frozen(np.empty(0, np.int64)),
+    labels=frozen(NO_LABELS),
+    price=frozen(NO_SCORES),
+    table=(frozen(NO_WEIGHTS), frozen(NO_WEIGHTS), frozen(NO_WEIGHTS)),
+    weight=frozen(NO_WEIGHTS),
+    out=NO_LABELS,
+    summed=False,
+)
+"""What is asked where scores alone are wanted."""
+
+
+def label_type(n_labels: int) -> type[np.signedinteger[Any]]:
+    """What labels are kept in, inside: a byte a row, or two for more than 127 clusters."""
+    return np.int8 if n_labels <= np.iinfo(np.int8).max else np.int16
 
 
 def losses(
@@ -39,7 +57,7 @@ def losses(
     b : (G, K) biases
     table : the loss of a margin, as `losses.Table`
     modes : (G,) of GIVEN, OWN, FROZEN or NEAREST
-    labels : (G, m) int8, read for GIVEN and FROZEN
+    labels : (G, m) whole numbers, read for GIVEN and FROZEN
     price : (G, K), added to the scores where labels are taken (OWN) or were taken (FROZEN)
     weight : (m,) or None
     wide : whether scores are those of hyperplanes side by side, or of each alone (faster for one)
@@ -61,56 +79,77 @@ def losses(
         b=frozen(b, np.float64).reshape(H),
         K=K,
         modes=frozen(modes),
-        labels=frozen(labels, np.int8),
+        labels=frozen(labels, label_type(K)),
         price=frozen(np.zeros((G, K)) if price is None else price, np.float64),
         table=(frozen(table[0], np.float64), frozen(table[1], np.float64), frozen(table[2], np.float64)),
         weight=frozen(NO_WEIGHTS if weight is None else weight, np.float64),
-        out=np.empty((G, m), np.int8) if keep else NO_LABELS,
+        out=np.empty((G, m), label_type(K)) if keep else NO_LABELS,
         summed=summed,
     )
     planes = _planes(W.reshape(H, d), dtype, wide)
-    sums = Sums(np.zeros((H, d)), np.zeros(H), np.zeros(G), np.zeros(G), np.zeros((G, max(K, 2))))
-    single = H == 1 and not wide
-    if isinstance(rows, Csr):
-        s = _scratch(TILE_ROWS, len(planes), dtype)
-        if single:
-            csr_pass.csr_single(values, planes, ask, s, sums)
-        else:
-            by_feature = np.zeros((d, H))
-            csr_pass.csr_many(values, _by_feature(planes, wide), wide, ask, s, sums, by_feature)
-            sums = sums._replace(weighted=np.ascontiguousarray(by_feature.T))
-        return sums, ask.out
-    if single:
-        s = _scratch(_tile_rows(d * values[0].itemsize, SINGLE_TILE), 1, dtype, z=(1, d))
+    sums = _no_sums(G, K, d)
+    if H == 1 and not wide:
+        units = values[0].dtype == np.uint8 and _has_unit_pulls(ask)
+        _run_single(rows, values, planes, units, ask, sums)
     else:
-        T = _tile_rows(d * np.dtype(dtype).itemsize, WIDE_TILE)
-        s = _scratch(T, len(planes), dtype, tile=(T, d), z=(H, d))
-    units = weight is None and not summed and np.isin(table[2], (-1.0, 0.0, 1.0)).all()
-    if values[0].dtype == np.uint8 and units:
-        dense_pass.dense_bytes(*values, planes, wide, ask, s, sums)
-    elif single:
-        dense_pass.dense_single(*values, planes, ask, s, sums)
-    elif values[0].dtype == dtype:
-        dense_pass.dense_many(*values, planes, wide, ask, s, sums)
-    else:
-        dense_pass.dense_many_converted(*values, planes, wide, ask, s, sums)
+        sums = _run_many(rows, values, planes, wide, ask, sums, NO_SCORES)
     return sums, ask.out
 
 
 def scores(rows: Array | Csr, W: Array, wide: bool = True) -> Array:
     """`rows @ W.T` with the bits that `losses` sees, as float64 (m, H); biases are the caller's."""
-    d = W.shape[1]
     values = parts(rows)
-    dtype = compute_dtype(values[0].dtype)
-    planes = _planes(W, dtype, wide)
+    planes = _planes(W, compute_dtype(values[0].dtype), wide)
     out = np.empty((count(rows), len(W)))
-    if isinstance(rows, Csr):
-        csr_pass.csr_scores(values, _by_feature(planes, wide), wide, _scratch(TILE_ROWS, len(planes), dtype), out)
-    else:
-        T = _tile_rows(d * np.dtype(dtype).itemsize, WIDE_TILE)
-        s = _scratch(T, len(planes), dtype, tile=(T if wide else 0, d))
-        dense_pass.dense_scores(*values, planes, wide, s, out)
+    if not out.size:  # by its size kernels tell that scores are wanted
+        return out
+    _run_many(rows, values, planes, wide, NOTHING, _no_sums(1, 1, 0), out)
     return out
+
+
+def _run_single(rows: Array | Csr, values: tuple[Array, ...], planes: Array, units: bool, ask: Ask, sums: Sums) -> None:
+    """The pass with one hyperplane; sums are changed. `units` : bytes, whose pulls are -1, 0 and 1."""
+    d, dtype = planes.shape[1], planes.dtype.type
+    if isinstance(rows, Csr):
+        csr_pass.csr_single(values, planes, ask, _scratch(TILE_ROWS, 1, dtype), sums)
+        return
+    s = _scratch(_tile_rows(d * values[0].itemsize, SINGLE_TILE), 1, dtype, z=(1, d))
+    if units:
+        dense_pass.dense_bytes(*values, planes, False, ask, s, sums, NO_SCORES)
+    else:
+        dense_pass.dense_single(*values, planes, ask, s, sums)
+
+
+def _run_many(
+    rows: Array | Csr, values: tuple[Array, ...], planes: Array, wide: bool, ask: Ask, sums: Sums, out: Array
+) -> Sums:
+    """The pass with any number of hyperplanes: the sums, or scores alone if there is room for them in `out`."""
+    d, dtype = planes.shape[1], planes.dtype.type
+    H = len(sums.weighted)
+    if isinstance(rows, Csr):
+        by_feature = np.zeros((d if out is NO_SCORES else 0, H))
+        s = _scratch(TILE_ROWS, len(planes), dtype)
+        csr_pass.csr_many(values, planes.T.copy() if wide else planes, wide, ask, s, sums, by_feature, out)
+        return sums._replace(weighted=np.ascontiguousarray(by_feature.T))
+    T = _tile_rows(d * np.dtype(dtype).itemsize, WIDE_TILE)
+    converted = values[0].dtype != dtype
+    s = _scratch(T, len(planes), dtype, tile=(T if converted else 0, d), z=(H, sums.weighted.shape[1]))
+    if values[0].dtype == np.uint8 and (out is not NO_SCORES or _has_unit_pulls(ask)):
+        dense_pass.dense_bytes(*values, planes, wide, ask, s, sums, out)
+    elif converted:
+        dense_pass.dense_many_converted(*values, planes, wide, ask, s, sums, out)
+    else:
+        dense_pass.dense_many(*values, planes, wide, ask, s, sums, out)
+    return sums
+
+
+def _has_unit_pulls(ask: Ask) -> bool:
+    """Whether each row pulls at a hyperplane with -1, 0 or 1."""
+    return not ask.weight.size and not ask.summed and bool(np.isin(ask.table[2], (-1.0, 0.0, 1.0)).all())
+
+
+def _no_sums(G: int, K: int, d: int) -> Sums:
+    return Sums(np.zeros((G * K, d)), np.zeros(G * K), np.zeros(G), np.zeros(G), np.zeros((G, max(K, 2))))
 
 
 def _planes(W: Array, dtype: type[np.floating[Any]], wide: bool) -> Array:
@@ -119,10 +158,6 @@ def _planes(W: Array, dtype: type[np.floating[Any]], wide: bool) -> Array:
     full[: len(W)] = W
     full[len(W) :] = 0
     return full
-
-
-def _by_feature(planes: Array, wide: bool) -> Array:
-    return np.ascontiguousarray(planes.T) if wide else planes
 
 
 def _tile_rows(row_bytes: int, tile_bytes: int) -> int:
@@ -134,8 +169,8 @@ def _scratch(
 ) -> Scratch:
     return Scratch(
         tile=aligned(*tile, dtype),
-        scores=np.empty((H, T), dtype),
-        coef=np.empty((H, T), dtype),
+        scores=np.empty((H, T)),
+        coef=np.empty((H, T)),
         rows=np.zeros((H, T + 7), np.int64),
         pulls=np.zeros((H, T + 7), dtype),
         z=np.zeros(z, dtype),

@@ -7,11 +7,11 @@ import numpy as np
 from numba import njit
 
 from dmmc.array_types import Array
-from dmmc.kernels.arguments import EXACT, FAST, frozen
+from dmmc.kernels.arguments import EXACT, EXACT_INNER, FAST_INNER, frozen
 from dmmc.kernels.label_flips import flip_among, row_product, write_highest
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _quick_dot(X: Array, i: int, w: Array) -> float:
     total = w[0] * 0
     for j in range(w.size):
@@ -19,7 +19,7 @@ def _quick_dot(X: Array, i: int, w: Array) -> float:
     return float(total)
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _quick_scores(X: Array, p: Array, w: Array, f: Array) -> None:
     """Scores in the type of the rows: they choose what is then compared exactly."""
     for j in range(w.size):
@@ -75,13 +75,13 @@ def _balance_signs(f: Array, weight: Array, limit: float, y: Array) -> float:
     return side * high
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _move(X: Array, i: int, c: float, p: Array) -> None:
     for j in range(p.size):
         p[j] += c * X[i, j]
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _pull(X: Array, i: int, p: Array) -> float:
     total = 0.0
     for j in range(p.size):
@@ -89,7 +89,7 @@ def _pull(X: Array, i: int, p: Array) -> float:
     return total
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _square(p: Array) -> float:
     total = 0.0
     for j in range(p.size):
@@ -97,7 +97,7 @@ def _square(p: Array) -> float:
     return total
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _promising(
     gain: Array, lengths: Array, weight: Array, total: float, y: Array, rows: Array, c: int, least: float
 ) -> int:

@@ -8,12 +8,12 @@ import numpy as np
 from numba import njit
 
 from dmmc.array_types import Array
-from dmmc.kernels.arguments import EXACT, FAST, frozen
+from dmmc.kernels.arguments import EXACT, FAST_INNER, frozen
 
 NO_WEIGHTS = np.empty(0)
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _dot(row: Array, W: Array, k: int) -> float:
     total = 0.0
     for j in range(row.size):
@@ -31,7 +31,7 @@ def _scores(X: Array, W: Array, out: Array) -> None:
             out[k, i] = _dot(row, W, k)
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def row_product(X: Array, i: int, k: int) -> float:
     """The inner product of rows i and k."""
     total = 0.0

@@ -5,7 +5,7 @@ from numba import njit
 
 from dmmc.array_types import Array
 from dmmc.data.blocks import TILE_ROWS, Csr
-from dmmc.kernels.arguments import EXACT, FAST, compute_dtype, count, frozen, parts
+from dmmc.kernels.arguments import EXACT, FAST, FAST_INNER, compute_dtype, count, frozen, parts
 
 NO_WEIGHTS = np.empty(0)
 
@@ -59,7 +59,7 @@ def moments(rows: Array | Csr, shift: Array, weight: Array | None = None) -> tup
     return first, second
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _dense_distance(X: Array, i: int, centre: Array, inverse: Array) -> float:
     total = 0.0
     for j in range(centre.size):

@@ -6,10 +6,10 @@ import numpy as np
 from numba import njit
 
 from dmmc.array_types import Array
-from dmmc.kernels.arguments import EXACT, FAST
+from dmmc.kernels.arguments import EXACT, EXACT_INNER, FAST_INNER
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _length(P: Array, one: int) -> float:
     total = 0.0
     for j in range(P.shape[1]):
@@ -17,7 +17,7 @@ def _length(P: Array, one: int) -> float:
     return total
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _random(state: Array) -> Any:
     """The next number of a splitmix64 stream, whose state is one number."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -27,13 +27,13 @@ def _random(state: Array) -> Any:
     return z ^ (z >> np.uint64(31))
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _below(state: Array, n: int) -> Any:
     """A random whole number below n."""
     return np.int64(_random(state) % np.uint64(n))
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _flip(Phi: Array, Y: Array, P: Array, one: int, i: int) -> None:
     c = 2.0 * Y[one, i]
     for j in range(P.shape[1]):
@@ -41,7 +41,7 @@ def _flip(Phi: Array, Y: Array, P: Array, one: int, i: int) -> None:
     Y[one, i] = -Y[one, i]
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _exchange(Y: Array, P: Array, balance: Array, fitness: Array, one: int, other: int) -> None:
     for i in range(Y.shape[1]):
         Y[one, i], Y[other, i] = Y[other, i], Y[one, i]
@@ -51,7 +51,7 @@ def _exchange(Y: Array, P: Array, balance: Array, fitness: Array, one: int, othe
     fitness[one], fitness[other] = fitness[other], fitness[one]
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _mutate(
     Phi: Array, weight: Array, Y: Array, P: Array, one: int, balance: float, limit: float, flips: int, state: Array
 ) -> float:
@@ -87,6 +87,7 @@ def evolve(
     population: int,
     generation: int,
     generations: int,
+    most_flips: int,
     state: Array,
 ) -> int:
     """Generations of the published search: mutate random parents, keep the best (paper 002, Algorithm 1).
@@ -98,13 +99,14 @@ def evolve(
     population : μ
     generation : how many there were before
     generations : how many to go through
+    most_flips : flips of an offspring at most; generation t makes max(1, n // (t + 1)) where there is no other limit
     state : of the random numbers; changed
     Returns the last of these generations (1, 2, ...) in which the best fitness changed, 0 for none.
     """
     n, everyone = Y.shape[1], Y.shape[0]
     last = 0
     for t in range(generations):
-        flips = max(1, n // (generation + t + 1))
+        flips = max(1, min(most_flips, n // (generation + t + 1)))
         for child in range(population, everyone):
             parent = _below(state, population)
             for i in range(n):

@@ -12,7 +12,7 @@ from numba import njit
 
 from dmmc.array_types import Array
 from dmmc.data.blocks import Csr
-from dmmc.kernels.arguments import EXACT, FAST, compute_dtype, frozen, parts
+from dmmc.kernels.arguments import EXACT, EXACT_INNER, FAST_INNER, compute_dtype, frozen, parts
 
 
 class Path(NamedTuple):
@@ -51,7 +51,7 @@ class Course(NamedTuple):
     """Whether a step ends where the loss bends."""
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _pull(f: float, i: int, norm: float, eta: float, course: Course) -> float:
     """How far a step moves the row's score, in units of its squared norm: minus eta C times the loss's derivative."""
     label = course.labels[i] if course.labels.size else np.int8(f + course.price >= 0.0)
@@ -78,13 +78,13 @@ def _pull(f: float, i: int, norm: float, eta: float, course: Course) -> float:
     return float(-step if slope > 0.0 else step)
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _eta(course: Course, number: int) -> float:
     eta = course.rate / (course.begun + number) if course.begun > 0.0 else course.rate
     return min(float(eta), 0.5)
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _dense_score(X: Array, i: int, w: Array, mean: Array) -> float:
     real = w.dtype.type
     total = real(0)
@@ -93,7 +93,7 @@ def _dense_score(X: Array, i: int, w: Array, mean: Array) -> float:
     return float(total)
 
 
-@njit(**FAST)
+@njit(**FAST_INNER)
 def _dense_add(X: Array, i: int, mean: Array, inverse: Array, step: float, behind: float, w: Array, r: Array) -> None:
     """Move w along the row, and r by as much, times what the average is behind."""
     real = w.dtype.type

@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 
 from dmmc.array_types import Array
-from dmmc.kernels.arguments import EXACT, Ask, Scratch, Sums
+from dmmc.kernels.arguments import EXACT_INNER, Ask, Scratch, Sums
 
 GIVEN, OWN, FROZEN, NEAREST = 0, 1, 2, 3
 """What decides a row's label and its piece of the loss.
@@ -19,7 +19,7 @@ NEAREST  the label is the largest score; the loss is minus that score (squared d
 """
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _piece(t: float, knots: Array) -> int:
     """Number of knots at or below t."""
     p = 0
@@ -28,7 +28,7 @@ def _piece(t: float, knots: Array) -> int:
     return p
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _binary_losses(F: Array, m: int, i0: int, ask: Ask, coef: Array, sums: Sums) -> None:
     """K = 1: one hyperplane a group, labels 0 and 1 by the sign of its score (E2, E3)."""
     b, _, modes, labels, price, table, weight, out, _ = ask
@@ -61,7 +61,7 @@ def _binary_losses(F: Array, m: int, i0: int, ask: Ask, coef: Array, sums: Sums)
         sums.counts[g, 1] += above
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _largest(F: Array, h: int, K: int, i: int, b: Array, price: Array, g: int) -> int:
     """Label of the largest score plus price; ties to the lowest index."""
     best, top = 0, F[h, i] + b[h] + price[g, 0]
@@ -72,7 +72,7 @@ def _largest(F: Array, h: int, K: int, i: int, b: Array, price: Array, g: int) -
     return best
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _runner_up(F: Array, h: int, K: int, i: int, b: Array, y: int) -> int:
     """Label of the largest score but y's; ties to the lowest index."""
     best = 1 if y == 0 else 0
@@ -84,7 +84,7 @@ def _runner_up(F: Array, h: int, K: int, i: int, b: Array, y: int) -> int:
     return best
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _summed_losses(
     F: Array, h: int, K: int, i: int, y: int, g: int, omega: float, ask: Ask, coef: Array, sums: Sums
 ) -> None:
@@ -106,7 +106,7 @@ def _summed_losses(
     sums.tilt[h + y] += all_pulls
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def _multi_losses(F: Array, m: int, i0: int, ask: Ask, coef: Array, sums: Sums) -> None:
     """K > 1: labels by the largest score, margins to the runner-up (E7, E8) or to all others, or nearest centres."""
     b, K, modes, labels, price, table, weight, out, summed = ask
@@ -148,7 +148,7 @@ def _multi_losses(F: Array, m: int, i0: int, ask: Ask, coef: Array, sums: Sums) 
             sums.risk[g] += (intercepts[p] + slopes[p] * t) * omega
 
 
-@njit(**EXACT)
+@njit(**EXACT_INNER)
 def tile_losses(m: int, i0: int, ask: Ask, s: Scratch, sums: Sums) -> None:
     """Losses of m rows from their scores: coefficients of the weighted sums, and all sums but those."""
     if ask.K == 1:

@@ -9,13 +9,13 @@ import numpy as np
 from numba import njit
 
 from dmmc.array_types import Floats, Integers
-from dmmc.master.search_directions import newton_direction, pair_direction
+from dmmc.master.search_directions import ENTRY, INNER, copy_to, fill_with, find_least, newton_direction, pair_direction
 
 _SOFTNESS = 1e-2  # the first proximal weight of the biases, in units of tilts^2 / curvature
 _HARDEST = 1e-5  # and the last: below it b = v / soft would be made of rounding errors
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**ENTRY)
 def ascend(
     Q: Floats, a: Floats, S: Floats, box: float, group: Integers, start: Floats, tolerance: float, budget: int
 ) -> tuple[Floats, Floats, int]:
@@ -40,7 +40,7 @@ def ascend(
     Returns mu, b : ndarrays of shape (m,), (P,) The pair with the smallest gap seen. rounds : int How many there were.
     """
     m, P = S.shape
-    count = group.max() + 1
+    count = _count_groups(group)
     trace, top, spread = 0.0, 0.0, 0.0
     for k in range(m):
         trace += Q[k, k]
@@ -50,8 +50,12 @@ def ascend(
     scale = max(trace / m, 1e-3 * top, 1e-200)
     unit = spread / m / scale if spread > 0.0 else 1.0
     soft = _SOFTNESS * unit
-    mu, best_mu = start.copy(), start
-    b, best_b, centre = np.zeros(P), np.zeros(P), np.zeros(P)
+    mu, best_mu = np.empty(m), np.empty(m)
+    copy_to(start, mu)
+    copy_to(start, best_mu)
+    b, best_b, centre = np.empty(P), np.empty(P), np.empty(P)
+    for p in range(P):
+        b[p], best_b[p], centre[p] = 0.0, 0.0, 0.0
     v, dv = np.empty(P), np.empty(P)
     g, d = np.empty(m), np.empty(m)
     Qmu, Qd = np.empty(m), np.empty(m)
@@ -68,21 +72,23 @@ def ascend(
         # the gap may rise while planes come and go, but not for longer than it takes to exchange them all
         stalled = 0 if gap < 0.99 * best else stalled + 1
         if gap < best:
-            best, best_mu, best_b = gap, mu.copy(), b.copy()
+            best = gap
+            copy_to(mu, best_mu)
+            copy_to(b, best_b)
         if best <= tolerance or rounds >= budget or stalled > m + 50:
             break
         rounds += 1
         if inner <= max(0.1 * outer, 0.1 * tolerance):  # 2
-            centre = b.copy()
+            copy_to(b, centre)
             soft = max(0.3 * soft, _HARDEST * unit)
             settled = False
             _see(Qmu, a, S, mu, v, centre, soft, box, group, total, b, g)
-        size, lowest = 0, g.argmin()  # 3
+        size, lowest = np.int64(0), find_least(g)  # 3; a plain 0 would be a type of its own to numba
         for k in range(m):
             if mu[k] > 0.0 or (settled and k == lowest):
                 free[size] = k
                 size += 1
-        found = newton_direction(Q, S, g, free[:size], v, centre, soft, box, group, count, scale, mu, d)
+        found = newton_direction(Q, S, g, free, size, v, centre, soft, box, group, count, scale, mu, d)
         if not found and not pair_direction(Q, S, g, b, soft, box, group, scale, mu, d):
             continue  # nothing is violated: it is the centres' turn
         cap, hit, slope, curvature = np.inf, -1, 0.0, 0.0  # 4
@@ -94,7 +100,7 @@ def ascend(
                 cap = -mu[k] / d[k]
                 hit = k
         t = _step(slope, max(curvature, 0.0), v, dv, centre, b, soft, box, cap)
-        total.fill(0.0)
+        fill_with(total, 0.0)
         for k in range(m):
             mu[k] = max(mu[k] + t * d[k], 0.0)
             if t >= cap and k == hit:
@@ -106,11 +112,11 @@ def ascend(
     return best_mu, best_b, rounds
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def _combine(Q: Floats, S: Floats, x: Floats, Qx: Floats, v: Floats) -> None:
     """Q x and S'x in place, for x that is mostly zero."""
-    Qx.fill(0.0)
-    v.fill(0.0)
+    fill_with(Qx, 0.0)
+    fill_with(v, 0.0)
     for k in range(x.size):
         if x[k] != 0.0:
             for j in range(x.size):
@@ -119,7 +125,7 @@ def _combine(Q: Floats, S: Floats, x: Floats, Qx: Floats, v: Floats) -> None:
                 v[p] += x[k] * S[k, p]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def _see(
     Qmu: Floats,
     a: Floats,
@@ -140,7 +146,7 @@ def _see(
     """
     for p in range(v.size):
         b[p] = min(box, max(-box, centre[p] + v[p] / soft))
-    mean.fill(0.0)
+    fill_with(mean, 0.0)
     for k in range(a.size):
         g[k] = Qmu[k] - a[k]
         for p in range(v.size):
@@ -150,16 +156,28 @@ def _see(
         g[k] -= mean[group[k]]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def _violation(g: Floats, group: Integers, least: Floats) -> float:
     """Sum over the groups of how far the most violated plane is; `least` is room for a number a group."""
-    least.fill(np.inf)
+    fill_with(least, np.inf)
     for k in range(g.size):
         least[group[k]] = min(least[group[k]], g[k])
-    return -float(least.sum())
+    total = 0.0
+    for q in range(least.size):
+        total += least[q]
+    return -total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
+def _count_groups(group: Integers) -> int:
+    """How many groups there are: the largest number and one."""
+    largest = 0
+    for k in range(group.size):
+        largest = max(largest, group[k])
+    return largest + 1
+
+
+@njit(**INNER)
 def _step(
     slope: float,
     curvature: float,
@@ -194,14 +212,15 @@ def _step(
     return t
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**ENTRY)
 def certify(Q: Floats, a: Floats, S: Floats, box: float, group: Integers, mu: Floats, b: Floats) -> tuple[float, float]:
     """The primal value (E5) at (w, b) and the dual value (E6) at mu, both divided by C."""
     m, P = S.shape
     Qmu, v = np.empty(m), np.empty(P)
     _combine(Q, S, mu, Qmu, v)
-    slack = np.zeros(group.max() + 1)
-    quadratic, linear, tilt = 0.0, 0.0, 0.0
+    slack = np.empty(_count_groups(group))
+    fill_with(slack, 0.0)
+    quadratic, linear, tilt, all_slack = 0.0, 0.0, 0.0, 0.0
     for k in range(m):
         quadratic += 0.5 * mu[k] * Qmu[k]
         linear += a[k] * mu[k]
@@ -211,4 +230,6 @@ def certify(Q: Floats, a: Floats, S: Floats, box: float, group: Integers, mu: Fl
         slack[group[k]] = max(slack[group[k]], height)
     for p in range(P):
         tilt += abs(v[p])
-    return quadratic + slack.sum(), linear - quadratic - box * tilt
+    for q in range(slack.size):
+        all_slack += slack[q]
+    return quadratic + all_slack, linear - quadratic - box * tilt

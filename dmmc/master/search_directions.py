@@ -3,6 +3,8 @@
 After a change of this file touch `active_set.py`: numba's cache notices changes of a function's own file only.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -10,13 +12,43 @@ from dmmc.array_types import Floats, Integers
 
 _RIDGE = 1e-9  # of the mean curvature, in Newton's matrix only: it does not move the point that is found
 
+ENTRY: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+"""How functions that Python calls are compiled ..."""
+INNER: dict[str, Any] = {**ENTRY, "no_cpython_wrapper": True}
+"""... and those that only they call; what numpy has for a line here takes longer to compile than the line."""
 
-@njit(cache=True, nogil=True, error_model="numpy")
+
+@njit(**INNER)
+def fill_with(x: Floats, value: float) -> None:
+    """Set every number of x."""
+    for k in range(x.size):
+        x[k] = value
+
+
+@njit(**INNER)
+def copy_to(source: Floats, target: Floats) -> None:
+    """Set the numbers of the target to those of the source."""
+    for k in range(source.size):
+        target[k] = source[k]
+
+
+@njit(**INNER)
+def find_least(x: Floats) -> int:
+    """Where the least number is, the first of equal ones."""
+    least = 0
+    for k in range(1, x.size):
+        if x[k] < x[least]:
+            least = k
+    return least
+
+
+@njit(**INNER)
 def newton_direction(
     Q: Floats,
     S: Floats,
     g: Floats,
     free: Integers,
+    r: int,
     v: Floats,
     centre: Floats,
     soft: float,
@@ -27,8 +59,7 @@ def newton_direction(
     mu: Floats,
     d: Floats,
 ) -> bool:
-    """Newton's direction over the free planes, in sum zero in each group; False if mu cannot descend along it."""
-    r = free.size
+    """Newton's direction over r free planes, in sum zero in each group; False if mu cannot descend along it."""
     H = np.empty((r, r))
     for i in range(r):
         for j in range(i, r):
@@ -46,8 +77,10 @@ def newton_direction(
                     for j in range(i, r):
                         H[i, j] += tilt * column[j]
     # Cholesky H = U'U by rows, and all forward solves on the way: the inner loops run along memory
-    x, Y = np.empty(r), np.zeros((r, count))
+    x, Y = np.empty(r), np.empty((r, count))
     for i in range(r):
+        for q in range(count):
+            Y[i, q] = 0.0
         x[i], Y[i, group[free[i]]] = -g[free[i]], 1.0
     for k in range(r):
         if not H[k, k] > 1e-3 * _RIDGE * scale:
@@ -65,7 +98,11 @@ def newton_direction(
                 Y[i, q] -= factor * Y[k, q]
             for j in range(i, r):
                 H[i, j] -= factor * H[k, j]
-    sums, M = np.zeros(count), np.zeros((count, count))  # what each group's sum is of x and of the columns of Y
+    sums, M = np.empty(count), np.empty((count, count))  # what each group's sum is of x and of the columns of Y
+    for p in range(count):
+        sums[p] = 0.0
+        for q in range(count):
+            M[p, q] = 0.0
     for k in range(r - 1, -1, -1):
         for j in range(k + 1, r):
             x[k] -= H[k, j] * x[j]
@@ -79,7 +116,7 @@ def newton_direction(
             M[p, q] += Y[k, q]
     _eliminate(M, sums)
     slope, blocked, bounded = 0.0, False, False
-    d.fill(0.0)
+    fill_with(d, 0.0)
     for i in range(r):
         k = free[i]
         d[k] = x[i]
@@ -91,7 +128,7 @@ def newton_direction(
     return slope < 0.0 and bounded and not blocked
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def _eliminate(M: Floats, x: Floats) -> None:
     """Solve M y = x in place, M positive definite and small; what it holds is lost."""
     for k in range(x.size):
@@ -106,7 +143,7 @@ def _eliminate(M: Floats, x: Floats) -> None:
         x[k] /= M[k, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def pair_direction(
     Q: Floats,
     S: Floats,
@@ -120,7 +157,7 @@ def pair_direction(
     d: Floats,
 ) -> bool:
     """Weight for the most violated plane from where in its group that gains most; False if nothing is violated."""
-    into = g.argmin()
+    into = find_least(g)
     out, gain = -1, 0.0
     for k in range(mu.size):
         fall = g[k] - g[into]
@@ -133,7 +170,7 @@ def pair_direction(
             if step * (fall - 0.5 * step * curvature) > gain:
                 gain = step * (fall - 0.5 * step * curvature)
                 out = k
-    d.fill(0.0)
+    fill_with(d, 0.0)
     if out >= 0:
         d[into] = 1.0
         d[out] = -1.0

@@ -13,6 +13,7 @@ import numpy as np
 
 from dmmc import kernels
 from dmmc.array_types import Array
+from dmmc.data.blocks import fill_columns
 from dmmc.data.dataset import Rows
 from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.info import row_numbers
@@ -73,7 +74,7 @@ class Geometry:
         return ((rows - self.mean) / self.unit).astype(np.float32)
 
 
-def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tuple[Geometry, Rows]:
+def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str, lower: bool = True) -> tuple[Geometry, Rows]:
     """Validate the data and find its geometry.
 
     1. one pass reads every number: NaN and infinity are named, moments and the fingerprint computed
@@ -84,6 +85,7 @@ def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tup
     dataset : Dataset or Stored
     run : the engine's `rows`: a pass over the blocks, one result a block
     scale : "auto", "standard" or "none"
+    lower : whether gross outliers get a small weight
     Returns geometry, and the dataset with the weights of outliers lowered (or as it was)
     """
     _check_width(dataset)
@@ -91,7 +93,7 @@ def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tup
     found = list(run(inspect.inspect, shift))  # 1
     _check_numbers(dataset, found)
     total, mean, variance = _moments([block.moments for block in found], shift)
-    weight = np.ones(dataset.n_rows) if dataset.weight is None else dataset.weight.copy()
+    weight = np.broadcast_to(1.0, dataset.n_rows) if dataset.weight is None else dataset.weight
     if not total > 0:
         raise InputError("the sample weights of all rows are 0; at least one row must count.")
     sample = _look_at_sample(dataset, weight)  # 2
@@ -100,11 +102,16 @@ def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str) -> tup
     # a feature that hardly ever moves has no spread but that of its few rows
     spread = np.where(sample.spread > 0, sample.spread, np.sqrt(variance))
     inverse = 1.0 / np.where(spread > 0, spread, 1.0) if standardise else np.ones(dataset.n_features)
-    far = np.concatenate(list(run(inspect.distances, (sample.centre, inverse))))  # 3
-    limits = _find_limits(dataset, far, weight)
+
+    def find_distances() -> Array:
+        blocks = run(inspect.distances, (sample.centre, inverse))
+        return fill_columns(((block,) for block in blocks), dataset.n_rows)[0]
+
+    limits, nearest = _find_limits(dataset, find_distances, weight, lower)  # 3
     if limits is not None:
-        shift = _take_row(dataset, int(far.argmin()))
+        shift = _take_row(dataset, nearest)
         total, mean, variance = _moments(run(inspect.describe, (shift, limits)), shift)  # 4
+        weight = weight.copy()
         weight[limits.rows] *= limits.factors
         dataset = dataset.with_columns(weight=weight)
     deviation = np.sqrt(np.where(variance > 0, variance, 1.0)) if standardise else np.ones(dataset.n_features)
@@ -262,12 +269,28 @@ def _quantile(values: Array, weight: Array, q: float) -> Array:
     return np.asarray(values[order[at, np.arange(values.shape[1])], np.arange(values.shape[1])])
 
 
-def _find_limits(dataset: Rows, far: Array, weight: Array) -> Limits | None:
-    """Let a row beyond FAR times the median distance count as much, in the second moment, as a median row."""
-    typical = float(_quantile(far[:, None], weight, 0.5)[0])
+def _find_limits(
+    dataset: Rows, find_distances: Callable[[], Array], weight: Array, lower: bool
+) -> tuple[Limits | None, int]:
+    """Let a row beyond FAR times the median distance count as much, in the second moment, as a median row.
+
+    find_distances : a pass, gives the distance (n,) of each row; where rows weigh the same, it may be made twice
+    lower : whether the weights of such rows are to be lowered at all
+    Returns the limits, None where there are none, and the number of the row with the least distance.
+    """
+    far = find_distances()
+    if (weight == weight[0]).all():
+        middle = (len(far) - 1) // 2
+        far.partition(middle)  # in place, as a copy of all of them is what memory is short of
+        typical = float(far[middle])
+        if not far.max() > FAR * typical > 0:
+            return None, 0
+        far = find_distances()
+    else:
+        typical = float(_quantile(far[:, None], weight, 0.5)[0])
     outlying = np.flatnonzero((far > FAR * typical) & (weight > 0)) if typical > 0 else np.zeros(0, int)
     if len(outlying) == 0 or weight[outlying].sum() > 0.05 * weight.sum():
-        return None
+        return None, 0
     worst = int(outlying[np.argmax(far[outlying])])
     times = far[worst] / typical
     if times > HOPELESS:
@@ -275,9 +298,11 @@ def _find_limits(dataset: Rows, far: Array, weight: Array) -> Limits | None:
             f"row {worst} of {dataset.name} lies {times:.3g} times as far out as the median row, too far to compute "
             "with; correct or drop it."
         )
+    if not lower:
+        return None, 0
     warn(
         f"{len(outlying)} of {dataset.n_rows} rows lie more than {FAR:g} times as far out as the median row "
         f"(row {worst}: {times:.3g} times); they get a cluster, but little influence on where it is.",
         ClusteringWarning,
     )
-    return Limits(outlying, (typical / far[outlying]) ** 2)
+    return Limits(outlying, (typical / far[outlying]) ** 2), int(far.argmin())

@@ -82,15 +82,18 @@ def first_nonfinite(block: Block) -> tuple[int, int]:
 
 def not_finite(dataset: Rows, where: tuple[int, int]) -> InputError:
     """The sentence about a number that is not finite."""
-    return named_not_finite(dataset.name, where, dataset.take(np.array([where[0]]))[0, where[1]])
+    names = dataset.feature_names
+    column = None if names is None else str(names[where[1]])
+    return named_not_finite(dataset.name, where, dataset.take(np.array([where[0]]))[0, where[1]], column)
 
 
-def named_not_finite(name: str, where: tuple[int, int], value: Any) -> InputError:
+def named_not_finite(name: str, where: tuple[int, int], value: Any, called: str | None = None) -> InputError:
     """The same, where only the matrix's name and the number are at hand."""
     row, column = where
     what = "NaN" if np.isnan(value) else "infinity"
+    where_to = column if called is None else repr(called)
     return InputError(
-        f"{name} contains {what} at row {row}, column {column}; every number must be finite "
+        f"{name} contains {what} at row {row}, column {where_to}; every number must be finite "
         "(no NaN, no infinity): impute or drop such rows first."
     )
 

@@ -16,6 +16,11 @@ def pack_labels(labellings: Sequence[Array], n_clusters: int) -> Array:
     return packed
 
 
+def count_packable(n_clusters: int) -> int:
+    """How many labellings fit into one number."""
+    return next(count for count in range(62, 0, -1) if n_clusters**count < 2**63)
+
+
 def unpack_labels(packed: Array, base: int, place: int) -> Array:
     """Labelling number `place` of those that were packed; with base 0 the labels themselves."""
     return packed // base**place % base if base else packed

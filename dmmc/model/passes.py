@@ -4,19 +4,21 @@ Hyperplanes in params are in raw coordinates (see `geometry`), so no pass needs 
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dmmc import kernels
 from dmmc.array_types import Array
-from dmmc.data.blocks import Block, Csr
+from dmmc.data.blocks import TILE_ROWS, Block, Csr
 from dmmc.errors import InputError
 from dmmc.kernels import FROZEN, GIVEN, NEAREST, OWN, Sums
 from dmmc.model.losses import Table
 from dmmc.model.packed_labels import unpack_labels
 
+AT_ONCE = 2**25
+"""Scores of a block that are held at a time."""
 Oracle = Callable[[Callable[..., Any], Any], Any]
 """A pass and its parameters to its sum over all blocks."""
 
@@ -94,15 +96,22 @@ def scores(block: Block, planes: Hyperplanes | Tree) -> Array:
     return planes.decide(kernels.scores(block.rows, planes.W, wide=planes.wide))
 
 
+def score_parts(block: Block, planes: Hyperplanes | Tree) -> Iterator[Array]:
+    """Decision values of a block's rows, in parts that take little memory where there are many hyperplanes."""
+    size = max(TILE_ROWS, AT_ONCE // planes.n_scores // TILE_ROWS * TILE_ROWS)
+    for start in range(0, block.stop - block.start, size):
+        yield planes.decide(kernels.scores(cut(block.rows, start, start + size), planes.W, wide=planes.wide))
+
+
 def label_rows(block: Block, planes: Hyperplanes | Tree) -> Array:
     """Number of the hyperplane with the highest score, for each row; there may be thousands of them."""
-    return np.asarray(scores(block, planes).argmax(axis=1), np.int32)
+    return np.concatenate([np.asarray(f.argmax(axis=1), np.int32) for f in score_parts(block, planes)])
 
 
 def decide_labels(decision: Array) -> Array:
     """Labels from decision values: the sign of one, the largest of several; f = 0 is label 1, ties to the lowest."""
     labels = decision[:, 0] >= 0 if decision.shape[1] == 1 else decision.argmax(axis=1)
-    return np.asarray(labels, np.int8)
+    return np.asarray(labels, kernels.label_type(decision.shape[1]))
 
 
 class ByScores(NamedTuple):
@@ -120,9 +129,13 @@ class ByScores(NamedTuple):
     def of(self, block: Block) -> Array:
         """The block's labels."""
         W, b, price = self.planes
-        f = kernels.scores(block.rows, W, wide=self.wide)
-        # the additions in the order of the kernels, so that a recomputed label is the same label
-        return decide_labels(f + (b + price) if len(W) == 1 else (f + b) + price)
+        found = []
+        size = max(TILE_ROWS, AT_ONCE // len(W) // TILE_ROWS * TILE_ROWS)
+        for start in range(0, block.stop - block.start, size):
+            f = kernels.scores(cut(block.rows, start, start + size), W, wide=self.wide)
+            # the additions in the order of the kernels, so that a recomputed label is the same label
+            found.append(decide_labels(f + (b + price) if len(W) == 1 else (f + b) + price))
+        return np.concatenate(found)
 
 
 class Given(NamedTuple):
@@ -136,7 +149,8 @@ class Given(NamedTuple):
         """The block's labels."""
         if block.given is None:
             raise InputError("labels that came with the rows are asked for, and these rows have none.")
-        return unpack_labels(block.given, self.base, self.place).astype(np.int8)
+        labels = unpack_labels(block.given, self.base, self.place)
+        return labels.astype(kernels.label_type(int(labels.max(initial=0)) + 1))
 
 
 def list_given(n_clusters: int, count: int) -> list[Given]:
@@ -159,7 +173,7 @@ class Drawn(NamedTuple):
     def of(self, block: Block) -> Array:
         """The block's labels."""
         rng = np.random.default_rng([self.seed, self.run, block.index])
-        return rng.integers(self.n_clusters, size=block.stop - block.start, dtype=np.int8)
+        return rng.integers(self.n_clusters, size=block.stop - block.start, dtype=kernels.label_type(self.n_clusters))
 
 
 Labelling = ByScores | Given | Drawn
@@ -325,15 +339,18 @@ class Gaps(NamedTuple):
 
 def leads(block: Block, params: Gaps) -> Array:
     """Weight of the rows whose lead of label p falls into each of p's bins (k, bins + 2, open ends)."""
-    f = scores(block, params.planes)
-    if f.shape[1] == 1:
-        f = np.hstack([np.zeros_like(f), f])
-    k = f.shape[1]
-    order = np.partition(f, k - 2, axis=1)
-    top, second = order[:, -1], order[:, -2]
-    out = np.zeros((k, params.edges.shape[1] + 1))
-    for p in range(k):
-        lead = f[:, p] - np.where(f[:, p] == top, second, top)
-        where = np.searchsorted(params.edges[p], lead, side="right")
-        out[p] = np.bincount(where, block.weight, minlength=out.shape[1])
+    edges = params.edges
+    out, start = np.zeros((len(edges), edges.shape[1] + 1)), 0
+    for f in score_parts(block, params.planes):
+        weight = None if block.weight is None else block.weight[start : start + len(f)]
+        start += len(f)
+        if f.shape[1] == 1:
+            f = np.hstack([np.zeros_like(f), f])
+        k = f.shape[1]
+        order = np.partition(f, k - 2, axis=1)
+        top, second = order[:, -1], order[:, -2]
+        for p in range(k):
+            lead = f[:, p] - np.where(f[:, p] == top, second, top)
+            where = np.searchsorted(edges[p], lead, side="right")
+            out[p] += np.bincount(where, weight, minlength=out.shape[1])
     return out

@@ -178,6 +178,14 @@ class Closed(NamedTuple):
     cannot: Pairs
 
 
+def take_links(links: Links) -> Closed:
+    """The pairs that were given and no others, each with weight 1."""
+    rows, flat = np.unique(np.stack([links.one, links.other], axis=1), return_inverse=True)
+    ends = np.sort(flat.reshape(-1, 2), axis=1)
+    must, cannot = (Pairs(ends[kind], np.ones(int(kind.sum()))) for kind in (links.must, ~links.must))
+    return Closed(rows, must, cannot)
+
+
 def close_links(links: Links, n_clusters: int) -> Closed:
     """All pairs that follow from those given, if there are not too many of them.
 

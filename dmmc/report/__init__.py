@@ -5,7 +5,7 @@ images are inside it. Every string from outside (names, paths, warnings, paramet
 the page's content security policy lets no script run but its own two.
 """
 
-from dmmc.report.content import Example, Page
+from dmmc.report.content import Comparison, Example, Page
 from dmmc.report.page import MISSING, available, render
 
-__all__ = ["MISSING", "Example", "Page", "available", "render"]
+__all__ = ["MISSING", "Comparison", "Example", "Page", "available", "render"]

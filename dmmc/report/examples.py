@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dmmc.profile.units import tell_cell
 from dmmc.report import images
 from dmmc.report.content import Example, Page
 
@@ -41,19 +42,24 @@ def choose(page: Page) -> Examples:
         rows = [replace(example, image=uri) for example, uri in zip(flat, uris, strict=True)]
         note, aspect = "The margin stands below each.", f"{shape[1]}/{shape[0]}"
     else:
-        rows, note = _choose_features(flat, page.feature_names or ())
+        rows, note = _choose_features(flat, page.feature_names or (), page.kinds)
     remaining = iter(rows)
     drawn = {key: [next(remaining) for _ in group] for key, group in groups.items()}
     return Examples(drawn, note, max(4, *map(len, groups.values())), aspect)
 
 
-def _choose_features(flat: Sequence[Example], names: Sequence[str]) -> tuple[list[Example], str]:
+def _choose_features(
+    flat: Sequence[Example], names: Sequence[str], kinds: Sequence[str] | None
+) -> tuple[list[Example], str]:
     """Each row with the few features that say most of it, and a sentence on how they were chosen."""
     raw = np.array([example.values for example in flat], np.float64)
     rows = np.nan_to_num(raw, posinf=0.0, neginf=0.0)
     n, width = rows.shape
     weights = np.abs(rows)
-    note = "Of each row its largest features are shown."
+    note = "Of each row its largest features are shown, those first that are large in the others of its cluster too."
+    cluster = np.array([example.cluster for example in flat])
+    for own in np.unique(cluster):
+        weights[cluster == own] *= np.sqrt(np.mean(weights[cluster == own], axis=0))
     if width <= N_FEATURES or np.count_nonzero(raw == 0) <= 0.7 * raw.size:  # not sparse
         with np.errstate(over="ignore", invalid="ignore"):
             mean = (rows / n).sum(axis=0)
@@ -63,6 +69,9 @@ def _choose_features(flat: Sequence[Example], names: Sequence[str]) -> tuple[lis
     chosen = []
     for example, row, weight in zip(flat, rows, weights, strict=True):
         best = [int(i) for i in np.argsort(-weight, kind="stable")[:N_FEATURES] if weight[i] > 0]
-        features = tuple((names[i] if i < len(names) else f"feature {i}", float(row[i])) for i in best)
+        features = tuple(
+            (names[i] if i < len(names) else f"feature {i}", tell_cell(row[i], kinds[i] if kinds else "number"))
+            for i in best
+        )
         chosen.append(replace(example, features=features))
     return chosen, note

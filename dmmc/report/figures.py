@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dmmc.report import text
 from dmmc.report.content import Page
+from dmmc.report.largest import count_detailed
 
 Figure = dict[str, Any]
 
@@ -41,7 +42,7 @@ def choose_colours(k: int) -> list[str]:
 
 def draw_sizes(page: Page) -> Figure:
     """One bar for each cluster."""
-    k, total = len(page.sizes), sum(page.sizes)
+    k, total = len(page.sizes), sum(page.sizes) + sum(page.hidden)
     bars: dict[str, Any] = {
         "type": "bar",
         "x": list(range(k)),
@@ -76,6 +77,7 @@ def draw_map(page: Page) -> Figure:
     drawn = choose_points(page)
     xy = np.asarray(page.map_xy, dtype=np.float64).reshape(-1, 2)[drawn]
     labels, rows = np.asarray(page.map_labels)[drawn], np.asarray(page.map_rows)[drawn]
+    told = _tell_points(page, drawn)
     size = 8 if len(drawn) <= 400 else 6 if len(drawn) <= 2000 else 5
     traces = []
     for cluster, colour in enumerate(choose_colours(len(page.sizes))):
@@ -89,7 +91,8 @@ def draw_map(page: Page) -> Figure:
                     "x": _list_numbers(xy[own, 0]),
                     "y": _list_numbers(xy[own, 1]),
                     "customdata": [text.escape_for_plotly(row) for row in rows[own].tolist()],
-                    "hovertemplate": f"row %{{customdata}}, cluster {cluster}<extra></extra>",
+                    "text": told[own].tolist(),
+                    "hovertemplate": "row %{customdata}%{text}<extra></extra>",
                     "marker": {"color": colour, "size": size, "opacity": 0.75, "line": {"width": 0}},
                 }
             )
@@ -106,9 +109,21 @@ def draw_map(page: Page) -> Figure:
     return {**figure, "config": {"modeBarButtons": [buttons]}}
 
 
+def _tell_points(page: Page, drawn: NDArray[np.intp]) -> NDArray[Any]:
+    """What is said of each drawn row beside its number: its id, what stands out of it, and its cluster."""
+    found = []
+    for i in drawn.tolist():
+        cluster = int(page.map_labels[i])
+        own = "" if page.map_ids is None else f", {text.escape_for_plotly(page.map_ids[i])}"
+        told = "" if page.map_told is None else text.escape_for_plotly(page.map_told[i], 120)
+        name = f": {text.escape_for_plotly(page.profiles[cluster].name)}" if cluster < len(page.profiles) else ""
+        found.append(f"{own}{'<br>' if told else ''}{told}{'<br>' if told or name else ', '}cluster {cluster}{name}")
+    return np.array(found, object)
+
+
 def draw_margins(page: Page) -> Figure:
     """The margin histogram of each cluster, one above the other on one axis; each as high as its fullest bin."""
-    k = len(page.sizes)
+    k = count_detailed(page)
     edges, counts = _join_bins(page)
     left, right = edges[:-1], edges[1:]
     usable = np.isfinite(left) & np.isfinite(right)
@@ -160,6 +175,41 @@ def draw_gap(page: Page) -> Figure:
     values = [value for line in page.history if (value := text.to_finite(line.get("gap"))) is not None and value > 0]
     narrow = {"dtick": "D2"} if values and max(values) < 100 * min(values) else {}
     return _draw_curves(page, {"gap": "gap"}, {"type": "log", "tickformat": "~g", **narrow})
+
+
+def draw_number(page: Page) -> Figure:
+    """A curve for each kind of evidence for the number of clusters, in units of its highest; none where k was given."""
+    choices = page.run.get("choices")
+    found = choices.get("n_clusters") if isinstance(choices, dict) else None
+    found = found if isinstance(found, dict) else {}
+    numbers = found.get("compared")
+    traces = []
+    for number, (name, told) in enumerate(EVIDENCE.items()):
+        values = found.get(name)
+        if not isinstance(numbers, list) or not isinstance(values, list):
+            continue
+        known = [text.to_finite(value) for value in values]
+        highest = max((value for value in known if value is not None), default=0.0)
+        if highest > 0:
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines+markers",
+                    "name": told,
+                    "x": [text.to_finite(value) for value in numbers],
+                    "y": [None if value is None else value / highest for value in known],
+                    "line": {"color": _TEN[number], "width": 1.5},
+                    "hovertemplate": f"%{{x}} clusters: {told} %{{y:.2f}}<extra></extra>",
+                }
+            )
+    return _make_figure(
+        traces,
+        height=280,
+        xaxis={"title": {"text": "number of clusters"}, "showgrid": False},
+        yaxis={"title": {"text": "what speaks for it"}},
+        showlegend=True,
+        legend={"orientation": "h"},
+    )
 
 
 def number_passes(history: Sequence[dict[str, Any]]) -> list[float]:
@@ -249,12 +299,16 @@ def _list_numbers(values: NDArray[Any]) -> list[float | None]:
     return [text.to_finite(value) for value in values.tolist()]
 
 
+EVIDENCE = {"cut_jumps": "rise of the cut", "merge_jumps": "merge heights", "eigengaps": "eigengap"}
+"""What speaks for a number of clusters, by its name in run.json."""
+
 PLOTS = {  # by the id of the element that each is drawn in
     "plot-sizes": draw_sizes,
     "plot-map": draw_map,
     "plot-margins": draw_margins,
     "plot-objective": draw_objective,
     "plot-gap": draw_gap,
+    "plot-number": draw_number,
 }
 
 

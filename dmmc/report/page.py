@@ -10,6 +10,7 @@ from typing import Any
 from dmmc.errors import needs
 from dmmc.report import figures, sections, text
 from dmmc.report.content import Page
+from dmmc.report.largest import show_largest
 
 MISSING = needs("the report", "plotly", "jinja2")
 
@@ -25,6 +26,7 @@ def render(page: Page) -> str:
     template = _make_template()
     from markupsafe import Markup
 
+    page = show_largest(page)
     drawn = figures.draw(page)
     html: str = template.render(
         **sections.describe(page),

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dmmc.report import examples, figures, text
+from dmmc.report import clusters, examples, figures, text, tried
 from dmmc.report.content import Page
+from dmmc.report.largest import count_detailed
 
 MOST_ENTRIES = 400  # lines of one table of parameters
 
@@ -22,6 +23,8 @@ class Table(NamedTuple):
 def describe(page: Page) -> dict[str, Any]:
     """All that the template shows but the plots, by name."""
     run, k = page.run, len(page.sizes)
+    n_labelled = sum(page.sizes) + sum(page.hidden)
+    attempts = tried.describe(run)
     data = _get_dict(run, "data")
     n_rows, n_features = (
         int(value) if isinstance(value, int | np.integer) else None
@@ -32,13 +35,21 @@ def describe(page: Page) -> dict[str, Any]:
         "k": k,
         "colours": figures.choose_colours(k),
         "medians": _find_medians(page),
-        "n_labelled": sum(page.sizes),
-        "n_rows": sum(page.sizes) if n_rows is None else n_rows,
+        "n_detailed": count_detailed(page),
+        "n_clusters": k + len(page.hidden),
+        "table": text.make_csv_uri(page.table) if page.table else "",
+        "n_labelled": n_labelled,
+        "n_rows": n_labelled if n_rows is None else n_rows,
         "n_features": n_features,
         "seconds": _find_seconds(page),
         "method": _find_method(run),
         "n_drawn": len(figures.choose_points(page)),
         "examples": examples.choose(page),
+        "tried": attempts,
+        "cards": clusters.describe_clusters(page),
+        "separation": clusters.describe_separation(run),
+        "suggestion": clusters.suggest(run, attempts.lines),
+        "confusion": clusters.describe_truth(page),
         "warnings": _list_warnings(run),
         "parameters": _list_parameters(run),
         "versions": _make_tables([("Versions", run.get("versions"))]),
@@ -70,6 +81,8 @@ def _list_parameters(run: dict[str, Any]) -> list[Table]:
     """Parameters, and all else that run.json holds and no other section shows."""
     shown = ("parameters", "versions", "warnings", "command", "history")
     rest = {key: value for key, value in run.items() if key not in shown}
+    if isinstance(rest.get("choices"), dict):
+        rest["choices"] = {key: value for key, value in rest["choices"].items() if key not in tried.SHOWN}
     groups = {key: value for key, value in rest.items() if isinstance(value, dict)}
     return _make_tables(
         [

@@ -1,5 +1,6 @@
 """Strings from outside made inert, and numbers as people read them."""
 
+import base64
 import html
 import json
 import math
@@ -32,6 +33,12 @@ def make_inert(text: str, keep: str = "") -> str:
     return "".join(c if c in keep or _shows(c) else c.encode("unicode_escape").decode() for c in text)
 
 
+def make_csv_uri(table: str) -> str:
+    """Lines of csv as an address that a browser offers to save."""
+    packed = base64.b64encode(table.encode("utf-8", "backslashreplace")).decode("ascii")
+    return f"data:text/csv;charset=utf-8;base64,{packed}"
+
+
 def escape_for_plotly(value: object, limit: int = 60) -> str:
     """A string for plotly, which reads tags and entities in labels and hover texts."""
     return html.escape(make_visible(value, limit), quote=False)
@@ -58,6 +65,11 @@ def format_number(value: object, digits: int = 4) -> str:
     if known is None:
         return "–"
     return f"{known:,.0f}" if 10**digits <= abs(known) < 1e6 else f"{known:.{digits}g}"
+
+
+def format_cell(value: float | str, digits: int = 3) -> str:
+    """A number with a few digits; a text, such as a day, as it is."""
+    return value if isinstance(value, str) else format_number(value, digits)
 
 
 def format_column(values: Sequence[float]) -> list[str]:

@@ -245,9 +245,11 @@ class _StartKeeper:
         self, fingerprint: str, types: Sequence[type[Any]], find_misfit: Callable[[Any], str]
     ) -> tuple[Any, list[Line]] | None:
         owner = self._checkpoints
-        found, owner._start_found = owner._start_found, None
+        owner._identify(fingerprint)
+        found = owner._start_found
         if found is None or not isinstance(found[0], dict) or found[0].get("key") != self._key:
             return None
+        owner._start_found = None
         return owner._decode(found[0].get("search"), found[1], types, find_misfit)
 
     def keep(self, state: Any, history: Sequence[Line]) -> None:

@@ -5,8 +5,10 @@
 - ``method``, ``command``, ``parameters``, ``seed``: what was asked for; ``choices``: what was chosen for it, how the
   search ended, and whether prices of count bounds were folded into the biases
 - ``data``: name, shape, dtype and fingerprint of the rows
-- ``sizes``, ``objective``, ``gap``, ``passes``, ``warnings``: what came out
+- ``sizes``, ``names``, ``objective``, ``gap``, ``passes``, ``warnings``: what came out
 - ``started``, ``timings`` (seconds of each phase up to the labels), ``peak_memory_mb``, ``versions``: how and where
+- ``reading``: where rows were read block by block in this process, the bytes of all of them, of those that were kept
+  between passes, and of those that were read in all passes; else null
 
 What JSON cannot say (infinity, not a number) is null.
 """
@@ -15,24 +17,28 @@ import csv
 import json
 import math
 import platform
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from dmmc import __version__, report
 from dmmc.array_types import Array
-from dmmc.errors import ClusteringWarning, InputError
+from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.machine import MIB
 from dmmc.plain_json import plain
+from dmmc.profile.describe import PROFILE_COLUMNS, ClusterProfile, Feature, list_lines
+from dmmc.profile.units import Units
 from dmmc.report.summary import Summary
 from dmmc.results import array_folder, atomic_files
-from dmmc.results.label_arrays import write_arrays
-from dmmc.results.summary_folder import read_summary, write_summary
+from dmmc.results.label_arrays import create_arrays, open_to_write, write_arrays
+from dmmc.results.label_table import choose_name, write_table
+from dmmc.results.summary_folder import read_centres, read_summary, write_centres, write_summary
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "zarr", "dask", "sparse", "piqp", "plotly")
 MARK = "UNFINISHED.txt"  # file in a folder that is not completely written
@@ -44,18 +50,31 @@ LARGEST_JSON = 1024 * MIB
 """Bytes of a `run.json` or `history.jsonl` that are read."""
 
 
+class Scores(NamedTuple):
+    """Decision values of all rows, K of each, in arrays (m, K) of consecutive rows."""
+
+    each: int
+    parts: Iterable[Array]
+
+
 @dataclass(frozen=True)
 class Result:
     """All that a finished run leaves behind, but for its history, which was written as it happened."""
 
     labels: Array
-    scores: Array | None
+    scores: Scores | None
     row_ids: Array | None
+    confidence: Array
+    runner_up: Array
+    profiles: Sequence[ClusterProfile]
+    centres: Array  # (k, d) means of the raw columns
     model: tuple[dict[str, Any], dict[str, Array]]  # content and arrays, as `array_folder.write` takes them
     run: dict[str, Any]
     summary: Summary
     feature_names: Sequence[str] | None
     image_shape: tuple[int, ...] | None
+    units: Units | None = None  # of the table that the rows were made of
+    truth: report.Comparison | None = None
 
 
 def is_unfinished(folder: Path) -> bool:
@@ -73,35 +92,54 @@ def check_image_shape(shape: tuple[int, ...] | None, n_features: int) -> None:
 def write_result(folder: Path, result: Result) -> None:
     """Write everything to a folder that has its `history.jsonl` already."""
     _write_labels(folder, result)
+    _write_profile(folder / "profile.csv", result.profiles)
+    write_centres(folder / "centres", result.centres)
     array_folder.write(folder / "model", "model", *result.model, sealed=True)
     n_features = result.run["data"]["n_features"]
-    names, ids = result.feature_names, result.row_ids
-    write_summary(folder / "summary", result.summary, names, ids, n_features, result.image_shape)
+    names, ids, kinds = result.feature_names, result.row_ids, None if result.units is None else result.units.kinds
+    shape, profiles = result.image_shape, result.profiles
+    write_summary(folder / "summary", result.summary, names, ids, n_features, shape, profiles, kinds)
     atomic_files.write_bytes(folder / "run.json", json.dumps(plain(result.run), indent=1).encode())
     if not report.available():
         return
     try:
-        write_report(folder)
+        write_report(folder, truth=result.truth)
     except OSError:
         raise
     except Exception as error:  # a page that cannot be made must not cost the result
         text = f"the report could not be made ({type(error).__name__}: {error}); the rest of the result is whole."
-        warnings.warn(text, ClusteringWarning, stacklevel=2)
+        warn(text, ClusteringWarning)
 
 
 def _write_labels(folder: Path, result: Result) -> None:
-    """`labels.zarr`, `scores.zarr` if there are scores and, if the rows have ids, `labels.csv`."""
-    arrays = {"labels.zarr": result.labels, "scores.zarr": result.scores}
-    write_arrays({folder / name: values for name, values in arrays.items() if values is not None})
-    if result.row_ids is not None:
-        with open(folder / "labels.csv", "w", newline="", encoding="utf-8", errors="backslashreplace") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["row", "cluster"])
-            writer.writerows(zip((str(name) for name in result.row_ids), result.labels.tolist(), strict=True))
+    """`labels.zarr`, `scores.zarr` if there are scores, and the table of labels."""
+    write_arrays({folder / "labels.zarr": result.labels})
+    if result.scores is not None:
+        n_rows, K = len(result.labels), result.scores.each
+        path, shape = folder / "scores.zarr", (n_rows,) if K == 1 else (n_rows, K)
+        with create_arrays({path: (shape, np.float64)}) as asides:
+            array, start = open_to_write(asides[path]), 0
+            for f in result.scores.parts:
+                array[start : start + len(f)] = f[:, 0] if K == 1 else f
+                start += len(f)
+    names = [profile.name for profile in result.profiles]
+    more = {"confidence": result.confidence, "runner_up": result.runner_up}
+    write_table(folder / choose_name(len(result.labels)), result.row_ids, result.labels, names, more)
 
 
-def write_report(folder: Path, image_shape: tuple[int, ...] | None = None) -> Path:
-    """Write `report.html` from what a result folder holds."""
+def _write_profile(path: Path, profiles: Sequence[ClusterProfile]) -> None:
+    """`profile.csv`: a line for each cluster and feature."""
+    with open(path, "w", newline="", encoding="utf-8", errors="backslashreplace") as file:
+        writer = csv.DictWriter(file, PROFILE_COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for line in list_lines(profiles):
+            writer.writerow({name: f"{cell:.6g}" if isinstance(cell, float) else cell for name, cell in line.items()})
+
+
+def write_report(
+    folder: Path, image_shape: tuple[int, ...] | None = None, truth: report.Comparison | None = None
+) -> Path:
+    """Write `report.html` from what a result folder holds; `truth` is what its clusters are compared with."""
     run, history = read_run(folder), _read_history(folder)
     content, summary = read_summary(folder / "summary")
     n_features, columns = content["n_features"], summary.columns
@@ -116,7 +154,14 @@ def write_report(folder: Path, image_shape: tuple[int, ...] | None = None) -> Pa
     for i, (cluster, border, row, margin) in enumerate(summary.examples):
         kind, name = "borderline" if border else "typical", None if ids is None else ids[i]
         examples.append(report.Example(int(cluster), kind, int(row), name, float(margin), summary.values[i]))
-    axes, along = _name_axes(run, len(summary.sizes))
+    k = len(summary.sizes)
+    axes, along = _name_axes(run, k)
+    profiles = [
+        ClusterProfile(
+            cluster, told["name"], int(summary.sizes[cluster]), tuple(Feature(**f) for f in told["features"])
+        )
+        for cluster, told in enumerate(content.get("profiles", []))
+    ]
     page = report.Page(
         title=str(run["data"].get("name")),
         command=str(run.get("command")),
@@ -131,8 +176,14 @@ def write_report(folder: Path, image_shape: tuple[int, ...] | None = None) -> Pa
         map_axes=axes,
         examples=examples,
         feature_names=names,
+        kinds=content.get("kinds"),
         image_shape=shape,
         map_along=along,
+        profiles=profiles,
+        centres=None if shape is None else read_centres(folder / "centres", k),
+        map_ids=content.get("map_ids"),
+        map_told=content.get("map_words"),
+        truth=truth,
     )
     atomic_files.write_bytes(folder / "report.html", report.render(page).encode())
     return folder / "report.html"
@@ -140,6 +191,9 @@ def write_report(folder: Path, image_shape: tuple[int, ...] | None = None) -> Pa
 
 def _name_axes(run: dict[str, Any], n_clusters: int) -> tuple[tuple[str, str], str]:
     """What the map's axes are, and all of them together."""
+    if run.get("map") == "circle":
+        along = "a circle on which each cluster has its place: a row lies between the places of those that it is near"
+        return ("across", "up"), along
     choices = run.get("choices")
     rank = choices.get("rank") if isinstance(choices, dict) else None
     if isinstance(rank, int) and rank >= 2:

@@ -17,7 +17,8 @@ from dmmc.results import atomic_files, contents
 from dmmc.results.contents import MARK, Result, is_unfinished
 
 # What a finished run leaves beside its history, and all that dmmc writes to an OUT: one with other files is kept.
-RESULTS = {"labels.zarr", "scores.zarr", "labels.csv", "model", "summary", "run.json", "report.html"}
+RESULTS = {"labels.zarr", "scores.zarr", "labels.csv", "labels.parquet", "profile.csv", "centres"}
+RESULTS |= {"model", "summary", "run.json", "report.html"}
 OWN = {*RESULTS, "history.jsonl", "checkpoint", MARK}
 EXISTS = "exists; choose another folder, or add --overwrite (overwrite=True) to replace it."
 LEFT = (

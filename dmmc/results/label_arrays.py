@@ -1,9 +1,12 @@
-"""Labels in files: zarr, .npy, .npz:key and .csv to read; zarr to write."""
+"""Labels in files: zarr, .npy, .npz:key, .csv, .parquet and idx to read; zarr to write."""
 
 import csv
+import gzip
 import math
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +14,36 @@ import numpy as np
 
 from dmmc.array_types import Array
 from dmmc.data.readers.store_checks import check_seal, refuse_odd_files, seal
-from dmmc.data.readers.zarr_arrays import describe_missing_chunks
-from dmmc.errors import InputError, refuse_url
+from dmmc.data.readers.zarr_arrays import check_complete
+from dmmc.data.readers.zarr_nodes import open_store
+from dmmc.errors import InputError, StoreFailed
 from dmmc.machine import MIB
 from dmmc.results.atomic_files import write_folder
+from dmmc.results.remote_arrays import NewArray, publish, write_remote
+from dmmc.stores.urls import Place, Remote, find_remote
 
 CHUNK_BYTES = 8 * MIB
+LARGEST_IDX = 1024 * MIB
 CHUNK_ROWS = 2**16
 """Rows of a chunk of labels: few enough for many workers to write side by side, each whole chunks."""
-WANTED = "a zarr array, .npy, .npz:KEY or .csv of labels"
+WANTED = "a zarr array, .npy, .npz:KEY, .csv, .parquet or idx file of labels"
+LABEL, ID = ("label", "cluster"), ("id", "row")
+"""Names of the columns of labels and of ids in tables of more columns."""
+IDX = b"\0\0\x08\x01"
+"""How an idx file of one byte a label begins, as MNIST has them."""
 
 
-def read_labels(path: str) -> Array:
-    """Read one label a row from a file or folder.
+def read_labels(path: str | Remote) -> Array:
+    """Read one label a row from a file or folder, or from a zarr array at a URL.
 
     `FILE.npz:KEY` names one array of an .npz, and the OUT of a fit is its `labels.zarr`. A .csv has one column of
-    labels, or two (row id, label); its first line is a header if it holds a word found in no other line.
+    labels, or two (row id, label); its first line is a header if it holds a word found in no other line. Of more
+    columns, and in a .parquet, the one called `label` (or `cluster`) holds them.
     """
-    refuse_url(path)
+    path = find_remote(path)
+    if isinstance(path, Remote):
+        with open_store(path) as node, _name_file(str(path)):
+            return _read_array(node, str(path))
     name, _, key = path.rpartition(":")
     path, key = (name, key) if name.endswith(".npz") else (path, "")
     file = Path(path)
@@ -42,16 +57,23 @@ def read_labels(path: str) -> Array:
             return _read_numpy(file, key)
         if file.suffix == ".csv":
             return np.array([row[-1] for row in _read_csv(file)])
+        if file.suffix in (".parquet", ".pq"):
+            return np.array([row[-1] for row in _read_parquet(file)])
+        if file.suffix != ".npy" and (data := _read_idx(file)) is not None:
+            return data
     raise InputError(f"{path} is something else; {WANTED} is wanted.")
 
 
-def read_ids(path: str) -> list[str] | None:
-    """Read the row ids of a csv of two columns; None for any other file."""
+def read_ids(path: str | Remote) -> list[str] | None:
+    """Read the row ids of a csv of two columns, or of a table with a column of that name; None for any other file."""
+    path = find_remote(path)
+    if isinstance(path, Remote):
+        return None
     file = Path(path)
-    if file.suffix != ".csv" or not file.is_file():
+    if file.suffix not in (".csv", ".parquet", ".pq") or not file.is_file():
         return None
     with _name_file(path):
-        rows = _read_csv(file)
+        rows = _read_csv(file) if file.suffix == ".csv" else _read_parquet(file)
     return [row[0] for row in rows] if len(rows[0]) == 2 else None
 
 
@@ -60,7 +82,7 @@ def _name_file(path: str) -> Iterator[None]:
     """Turn any error into an `InputError`: there are three file formats, and each library has errors of its own."""
     try:
         yield
-    except InputError:
+    except (InputError, StoreFailed):
         raise
     except Exception as error:
         raise InputError(f"{path} cannot be read as labels ({type(error).__name__}: {error}).") from error
@@ -72,12 +94,15 @@ def _read_zarr(path: Path) -> Array:
     if (path / "run.json").is_file():
         path = path / "labels.zarr"
     found = zarr.open(str(path), mode="r")
-    if not isinstance(found, zarr.Array):
-        raise InputError(f"{path} is a zarr group; the path of an array of labels is wanted.")
-    if (lost := describe_missing_chunks(found, str(path))) is not None:
-        raise InputError(lost)
+    return _read_array(found, str(path))
+
+
+def _read_array(found: Any, name: str) -> Array:
+    if not hasattr(found, "shape"):
+        raise InputError(f"{name} is a zarr group; the path of an array of labels is wanted.")
+    check_complete(found, name, None)
     labels = np.asarray(found[...])
-    check_seal(found, str(path))
+    check_seal(found, name)
     return labels
 
 
@@ -101,12 +126,25 @@ def _read_numpy(path: Path, key: str) -> Array:
 def _read_csv(path: Path) -> list[list[str]]:
     """Read the cells of each row, one or two, without the header."""
     rows: list[list[str]] = []
+    chosen: list[int] | None = None
+    width = 0
     with open(path, newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
         for row in reader:
             if not row:
                 continue
             cells = [cell.strip() for cell in row]
+            if chosen is None and len(cells) > 2 and not rows:
+                chosen = _choose_columns(cells)
+                if chosen is not None:
+                    width = len(cells)
+                    continue
+            if chosen is not None:
+                if len(cells) != width:
+                    raise InputError(
+                        f"{path} has {len(cells)} column(s) in line {reader.line_num}, but {width} before it."
+                    )
+                cells = [cells[place] for place in chosen]
             if rows and len(cells) != len(rows[0]):
                 raise InputError(
                     f"{path} has {len(cells)} column(s) in line {reader.line_num}, but {len(rows[0])} before it."
@@ -125,6 +163,37 @@ def _read_csv(path: Path) -> list[list[str]]:
     return rows
 
 
+def _choose_columns(names: Sequence[str]) -> list[int] | None:
+    """Places of ids, if there are any, and of labels, by the names of columns; None where no labels are named."""
+    found = [next((names.index(name) for name in known if name in names), None) for known in (ID, LABEL)]
+    return None if found[1] is None else [place for place in found if place is not None]
+
+
+def _read_parquet(path: Path) -> list[list[str]]:
+    """Ids, if there are any, and labels of each row."""
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path) as file:
+        names = list(file.schema_arrow.names)
+        chosen = [0] if len(names) == 1 else _choose_columns(names)
+        if chosen is None:
+            raise InputError(f"{path} has no column called label; it has {', '.join(map(repr, names))}.")
+        columns = file.read([names[place] for place in chosen]).columns
+    return [[str(cell) for cell in row] for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+
+
+def _read_idx(path: Path) -> Array | None:
+    """The labels of an idx file, gzipped or not; None for any other file."""
+    data = path.read_bytes() if path.stat().st_size < LARGEST_IDX else b""
+    data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    if data[:4] != IDX:
+        return None
+    count = int.from_bytes(data[4:8], "big")
+    if len(data) != 8 + count:
+        raise InputError(f"{path} is truncated: {count} labels are wanted, and {len(data) - 8} are there.")
+    return np.frombuffer(data, np.uint8, offset=8)
+
+
 def _is_number(word: str) -> bool:
     try:
         float(word)
@@ -133,46 +202,63 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def write_arrays(wanted: Mapping[Path, Array]) -> None:
+def refuse_taken(place: Place) -> None:
+    """Refuse to write where something is."""
+    if isinstance(place, Remote):
+        from dmmc.stores import transfer  # with zarr, which takes a while to import
+
+        transfer.refuse_taken(place)
+    elif os.path.lexists(place):
+        raise InputError(f"{place} exists; choose another path to write to, or remove it first.")
+
+
+def write_arrays(wanted: Mapping[Place, Array]) -> None:
     """Write each array as a zarr store of its own; they appear when all of them are whole, or none does."""
     with create_arrays({path: (values.shape, values.dtype.type) for path, values in wanted.items()}) as asides:
         for path, values in wanted.items():
-            open_to_write(str(asides[path]))[...] = values
+            open_to_write(asides[path])[...] = values
 
 
-def open_to_write(path: str) -> Any:
+def open_to_write(aside: Path | NewArray) -> Any:
     """Open an array that `create_arrays` created; chunks of zeros are written like others."""
     import zarr
 
     with zarr.config.set({"array.write_empty_chunks": True}):
-        return zarr.open_array(path, mode="r+")
+        return aside.open() if isinstance(aside, NewArray) else zarr.open_array(str(aside), mode="r+")
 
 
 @contextmanager
-def create_arrays(wanted: Mapping[Path, tuple[tuple[int, ...], type]]) -> Iterator[dict[Path, Path]]:
+def create_arrays(wanted: Mapping[Place, tuple[tuple[int, ...], type]]) -> Iterator[dict[Place, Path | NewArray]]:
     """Create zarr arrays aside, for whoever can to write; they appear when the block ends, or none does if it fails.
 
     They have checksums and a seal, and no chunk is left out: what is lost or damaged later is noticed. `wanted` has the
     shape and type of the array at each path; the block is given where each array is until then.
     """
+    asides: dict[Place, Path | NewArray] = {}
     with ExitStack() as stack:
-        asides = {path: stack.enter_context(write_folder(path, replace=False)) for path in wanted}
         for path, (shape, kind) in wanted.items():
-            _create(asides[path], shape, kind)
+            if isinstance(path, Remote):
+                asides[path] = stack.enter_context(write_remote(path, partial(_create, shape=shape, kind=kind)))
+            else:
+                aside = asides[path] = stack.enter_context(write_folder(path, replace=False))
+                _create(str(aside), shape, kind)
         yield asides
-        for aside in asides.values():
-            seal(open_to_write(str(aside)))
+        for written in asides.values():
+            if isinstance(written, NewArray):
+                publish(written)
+            else:
+                seal(open_to_write(written))
 
 
-def _create(path: Path, shape: tuple[int, ...], kind: type) -> None:
+def _create(store: Any, shape: tuple[int, ...], kind: type) -> Any:
     import zarr
     from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
 
     fit = CHUNK_BYTES // max(1, math.prod(shape[1:]) * np.dtype(kind).itemsize)
     # powers of two, so that whole chunks of scores make a chunk of labels
     rows = min(CHUNK_ROWS, 2 ** max(0, fit.bit_length() - 1))
-    zarr.create_array(
-        str(path),
+    return zarr.create_array(
+        store,
         shape=shape,
         chunks=(max(1, min(shape[0], rows)), *shape[1:]),
         dtype=kind,

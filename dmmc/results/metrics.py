@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dmmc.errors import InputError
 
-__all__ = ["score"]
+__all__ = ["cross", "score"]
 
 _MAX_CELLS = 1 << 26  # 512 MB of counts; more means that one side is not a column of classes
 
@@ -57,6 +57,18 @@ def score(labels: Any, truth: Any) -> dict[str, float]:
         "nmi": float(normalized_mutual_info_score(classes, clusters)),
         "ari": float(adjusted_rand_score(classes, clusters)),
     }
+
+
+def cross(labels: Any, truth: Any, k: int) -> tuple[list[str], NDArray[Any]]:
+    """Classes of a known truth, by their names, and the rows (k, classes) that each cluster has of each.
+
+    labels : (n,) 0 to k - 1; rows with -1 are counted nowhere
+    """
+    classes, numbers = np.unique(_read_column(truth, "truth").astype(str), return_inverse=True)
+    counts = np.zeros((k, len(classes)), np.int64)
+    own = labels >= 0
+    np.add.at(counts, (labels[own], numbers[own]), 1)
+    return classes.tolist(), counts
 
 
 def _read_column(values: Any, name: str) -> NDArray[Any]:

@@ -26,8 +26,6 @@ from dmmc.solvers.reseed import reseed_cluster
 
 NAME = "the cutting-plane solver"
 IDLE_ROUNDS = 15
-SETTLED = 0.03
-"""CCCP inside is settled when a step lowers the working set's objective by less than this fraction."""
 PATIENCE = 50
 """Passes without progress: inside a run then goes on outside, where the objective never rises; outside it ends."""
 STALLED = 1e-3
@@ -277,7 +275,7 @@ class CuttingPlane(Restarts):
         closed = run.gap <= p.tolerance
         if closed and (run.flips == 0 or fell <= p.tolerance):
             return run._replace(ended="converged")
-        if not closed and (run.flips == 0 or fell <= SETTLED * abs(estimate)):
+        if not closed and (run.flips == 0 or fell <= p.alpha * abs(estimate)):
             return self._solve_master(self._add_cut(run, answer)._replace(opened=np.inf))
         return self._solve_master(run._replace(opened=estimate))
 

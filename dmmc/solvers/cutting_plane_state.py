@@ -30,6 +30,8 @@ from dmmc.solvers.state_shapes import (
     describe_planes,
 )
 
+SETTLED = 0.03
+"""The fall that CCCP inside counts as none, as a fraction of the objective; paper 000 prints 0.01."""
 ROUNDING = 1e-9
 """Of shares, and of inner products."""
 FARTHEST = 1e16
@@ -65,6 +67,8 @@ class Problem:
     """Whether the bounds are loose, a guard against collapse rather than a wish: then the search ends at them."""
     norm: Norm = FROBENIUS
     """What the hyperplanes cost."""
+    alpha: float = SETTLED
+    """CCCP inside is settled when a step lowers the working set's objective by no more than this fraction."""
     from_start: bool = False
     """Whether biases are bounded around those that the start's labels want, where these are not nearly 0."""
 

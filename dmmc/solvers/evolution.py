@@ -17,6 +17,7 @@ from dmmc.array_types import Array
 from dmmc.kernels.label_flips import flip_among
 from dmmc.model.passes import Labelling, Oracle
 from dmmc.solvers import sign_sums
+from dmmc.solvers.balances import Evolved, choose_balance
 from dmmc.solvers.driver import Restarts
 from dmmc.solvers.sign_sums import Climb, Kick, Signs, Sweep
 from dmmc.solvers.state_shapes import Between, Each, Either, Flag, Numbers, OneOf, Whole, find_misfit
@@ -53,6 +54,12 @@ class Problem:
     seed: int
     together: bool = False
     """Whether one block has all rows, so that one pass can climb to the end."""
+    looser: tuple[float, ...] = ()
+    """Further limits that are tried, each by restarts of its own."""
+    most_flips: int = 0
+    """Of the published mutation: flips of an offspring at most; 0: as many as there are rows."""
+    generations: int = 0
+    """Of the published search: its length; 0: until the fitness has not changed for long."""
 
     @property
     def candidates(self) -> int:
@@ -91,6 +98,15 @@ class Run(NamedTuple):
     waited: int = 0
     """Generations since the best one was found."""
     ended: str = ""
+    limit: float = 0.0
+    """A looser one than the problem's; 0: the problem's."""
+
+
+class Climber(NamedTuple):
+    """Someone who climbs, and within which limit."""
+
+    one: Individual
+    limit: float
 
 
 class State(NamedTuple):
@@ -110,12 +126,17 @@ class Evolution(Restarts):
         self.oracle = oracle
 
     def init(self, labellings: list[list[Labelling]], random: bool = True) -> State:
-        """Each restart begins with the individuals that climb from its labels; `random` ones are smoothed."""
+        """Each restart begins with the individuals that climb from its labels; `random` ones are smoothed.
+
+        There are as many restarts for each further limit, from the same labels.
+        """
         sums = self.oracle(sign_sums.sum_started, tuple(one for run in labellings for one in run))
         begun = [weighted / self.problem.total for weighted in sums.weighted]
         turn = self.problem.seed
         young = iter([_make_beginner(_smooth(p, turn + number) if random else p) for number, p in enumerate(begun)])
-        return State(tuple(Run(number, (), tuple(next(young) for _ in run)) for number, run in enumerate(labellings)))
+        first = [tuple(next(young) for _ in run) for run in labellings]
+        each = [(members, limit) for limit in (0.0, *self.problem.looser) for members in first]
+        return State(tuple(Run(number, (), members, limit=limit) for number, (members, limit) in enumerate(each)))
 
     def find_misfit(self, state: State) -> str:
         """Say where a state that was read from a file is not one of this problem; "" where it is."""
@@ -135,11 +156,12 @@ class Evolution(Restarts):
             "young": Each(Either(grown, beginner), least=0),
             **dict.fromkeys(("generation", "waited"), Whole()),
             "ended": OneOf("", "converged"),
+            "limit": OneOf(0.0, *problem.looser),
         }
         misfit = find_misfit(state, {"runs": Each(run, numbered="number")}, {"q": problem.n_features})
         if misfit:
             return misfit
-        for number, (_, people, young, *_, ended) in enumerate(state.runs):
+        for number, (_, people, young, *_, ended, _) in enumerate(state.runs):
             climbs = any(not one.settled for one in young)
             if climbs == bool(ended) or not (people or climbs):
                 return f"runs[{number}] has ended though some still climb, or goes on though nobody does"
@@ -155,10 +177,26 @@ class Evolution(Restarts):
             "runs": self.count_active(state),
         }
 
-    def best(self, state: State) -> Individual:
-        """Whoever has the lowest fitness."""
-        everyone = [one for run in state.runs for one in (*run.people, *run.young) if one.signs.w.size]
-        return min(everyone, key=lambda one: one.fitness)
+    def best(self, state: State) -> tuple[Individual, float]:
+        """Whoever has the lowest fitness, and the limit; where there were several, of the one that is chosen (E34)."""
+        lowest: dict[float, Individual] = {}
+        for run in state.runs:
+            for one in (*run.people, *run.young):
+                limit = self.limit_of(run)
+                if one.signs.w.size and (limit not in lowest or one.fitness < lowest[limit].fitness):
+                    lowest[limit] = one
+        if len(lowest) > 1:
+            everyone = Signs(np.zeros(self.problem.n_features), -1.0, 0, np.zeros(0, np.int64))  # all have the sign +1
+            ones = self.oracle(sign_sums.sum_signed, (everyone,)).weighted[0] / self.problem.total
+            found = [Evolved(limit, one.p, one.balance) for limit, one in lowest.items()]
+            chosen = choose_balance(found, ones, self.problem.total).limit
+        else:
+            (chosen,) = lowest
+        return lowest[chosen], chosen
+
+    def limit_of(self, run: Run) -> float:
+        """Most that a run's |Σ ω y| may be."""
+        return run.limit or self.problem.limit
 
     def step(self, state: State) -> State:
         """Climb, then see who stays.
@@ -167,7 +205,7 @@ class Evolution(Restarts):
         2. restarts whose young have all settled keep the best
         3. and have offspring, or end
         """
-        climbing = [one for run in state.runs for one in run.young if not one.settled]
+        climbing = [Climber(one, self.limit_of(run)) for run in state.runs for one in run.young if not one.settled]
         went = iter(self._climb(climbing))
         runs = []
         for run in state.runs:
@@ -177,35 +215,35 @@ class Evolution(Restarts):
             runs.append(run)
         return State(self._add_offspring(runs))  # 3
 
-    def _climb(self, people: list[Individual]) -> list[Individual]:
+    def _climb(self, people: list[Climber]) -> list[Individual]:
         if self.problem.together:
             return self._climb_to_the_end(people)
-        ascend = [i for i, one in enumerate(people) if not one.sweeping]
-        sweep = [i for i, one in enumerate(people) if one.sweeping]
-        went = list(people)
+        ascend = [i for i, (one, _) in enumerate(people) if not one.sweeping]
+        sweep = [i for i, (one, _) in enumerate(people) if one.sweeping]
+        went = [one for one, _ in people]
         for who, how in ((ascend, self._ascend), (sweep, self._sweep)):
             if who:
                 for i, one in zip(who, how([people[i] for i in who]), strict=True):
                     went[i] = one
         return went
 
-    def _climb_to_the_end(self, people: list[Individual]) -> list[Individual]:
+    def _climb_to_the_end(self, people: list[Climber]) -> list[Individual]:
         problem = self.problem
-        P = np.stack([one.p for one in people])
-        params = Climb(P, problem.total, problem.limit, problem.epsilon, problem.candidates)
+        P, limits = _stack(people)
+        params = Climb(P, problem.total, limits, problem.epsilon, problem.candidates)
         ends = self.oracle(sign_sums.climb_all, params)
         return [Individual(one.p, one.signs, one.balance, one.fitness, settled=True) for one in ends]
 
-    def _ascend(self, people: list[Individual]) -> list[Individual]:
+    def _ascend(self, people: list[Climber]) -> list[Individual]:
         """Balanced signs of everyone's scores (E13)."""
         problem = self.problem
-        P = np.stack([one.p for one in people])
-        found = sign_sums.find_thresholds(self.oracle, P, problem.n_rows, problem.total, problem.limit)
+        P, limits = _stack(people)
+        found = sign_sums.find_thresholds(self.oracle, P, problem.n_rows, problem.total, limits)
         none = np.zeros(0, np.int64)
         new = tuple(Signs(p, at.threshold, at.cut, none) for p, at in zip(P, found, strict=True))
         sums = self.oracle(sign_sums.sum_signed, new)
         went = []
-        for one, labels, weighted, balance in zip(people, new, sums.weighted, sums.balance, strict=True):
+        for (one, _), labels, weighted, balance in zip(people, new, sums.weighted, sums.balance, strict=True):
             p = weighted / problem.total
             fitness = problem.fitness(p)
             if one.fitness - fitness > problem.epsilon:
@@ -214,21 +252,20 @@ class Evolution(Restarts):
                 went.append(one._replace(sweeping=True, still=True, settled=one.still))
         return went
 
-    def _sweep(self, people: list[Individual]) -> list[Individual]:
+    def _sweep(self, people: list[Climber]) -> list[Individual]:
         """The flips and swaps that gain most, among the candidates of one pass (E12)."""
         problem = self.problem
-        P = np.stack([one.p for one in people])
-        params = Sweep(tuple(one.signs for one in people), P, problem.total, problem.candidates)
+        params = Sweep(tuple(one.signs for one, _ in people), _stack(people)[0], problem.total, problem.candidates)
         return [self._flip(one, *best) for one, best in zip(people, self.oracle(sign_sums.gains, params), strict=True)]
 
-    def _flip(self, one: Individual, up: sign_sums.Best, down: sign_sums.Best) -> Individual:
-        problem = self.problem
+    def _flip(self, climber: Climber, up: sign_sums.Best, down: sign_sums.Best) -> Individual:
+        problem, (one, limit) = self.problem, climber
         weight = np.concatenate([up.weight, down.weight])
         phi = (weight / problem.total)[:, None] * np.concatenate([up.rows, down.rows])
         before = np.repeat([1.0, -1.0], [len(up.number), len(down.number)])
         y = before.copy()
         gained, balance = flip_among(
-            len(phi), phi @ phi.T, phi @ one.p, y, weight, one.balance, problem.limit, 0.01 * problem.epsilon
+            len(phi), phi @ phi.T, phi @ one.p, y, weight, one.balance, limit, 0.01 * problem.epsilon
         )
         if gained <= problem.epsilon:
             return one._replace(sweeping=False, still=True, settled=one.still)
@@ -285,6 +322,11 @@ class Evolution(Restarts):
             else run._replace(young=tuple(next(young) for _ in range(problem.offspring)), generation=run.generation + 1)
             for run in runs
         )
+
+
+def _stack(people: list[Climber]) -> tuple[Array, Array]:
+    """Everyone's p (K, q) and limit (K,)."""
+    return np.stack([one.p for one, _ in people]), np.array([limit for _, limit in people])
 
 
 def _smooth(p: Array, turn: int) -> Array:

@@ -1,6 +1,6 @@
 """Starts from a graph of nearest neighbours: many small groups, merged along the graph until k are left (E26)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -10,7 +10,7 @@ from dmmc.array_types import Array
 from dmmc.data.dataset import Rows
 from dmmc.features import graph_merge
 from dmmc.features.graph_merge import Merged
-from dmmc.features.maps import scale_rows
+from dmmc.features.projection import scale_rows
 from dmmc.model import passes
 from dmmc.model.geometry import measure
 from dmmc.model.passes import ByScores
@@ -39,6 +39,13 @@ class Engine(Protocol):
         ...
 
 
+def stack_starts(found: Sequence[Merged]) -> dict[str, Array]:
+    """Labels (n, starts) and merge trees (starts, groups, 3; shorter ones end in zeros)."""
+    longest = max(len(merged.tree) for merged in found)
+    trees = np.stack([np.pad(merged.tree, ((0, longest - len(merged.tree)), (0, 0))) for merged in found])
+    return {"labels": np.stack([merged.labels for merged in found], axis=1).astype(np.int16), "trees": trees}
+
+
 def merge_starts(
     over: Callable[[Array], AbstractContextManager[Engine]],
     vectors: Array,
@@ -47,6 +54,7 @@ def merge_starts(
     count: int,
     seed: int,
     limit: TimeLimit = NO_LIMIT,
+    tell: Callable[[float], Any] = lambda fraction: None,
 ) -> list[Merged]:
     """So many starts: groups by k-means on some eigenvectors (rows of norm 1), merged along the graph.
 
@@ -55,6 +63,7 @@ def merge_starts(
     over : makes an engine over rows (n, m) float32
     vectors : (n, m) leading eigenvectors of the graph
     graph : sparse (n, n)
+    tell : hears which part of them is made
     """
     found: list[Merged] = []
     for number in range(count):
@@ -69,4 +78,5 @@ def merge_starts(
             assert isinstance(labelling, ByScores)
             of = np.concatenate(list(engine.rows(passes.label_rows, labelling.planes)))
         found.append(graph_merge.merge(graph, of, n_clusters))
+        tell((number + 1) / count)
     return found

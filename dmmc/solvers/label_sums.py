@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from dmmc import kernels
 from dmmc.array_types import Array
@@ -11,6 +12,8 @@ from dmmc.kernels import NEAREST
 from dmmc.model.losses import Table
 from dmmc.model.passes import ByScores, Hyperplanes, Labelling, cut, labels_of
 
+DENSE = 100
+"""Clusters up to which the rows of each are told by a dense matrix."""
 SLAB = 1024
 """Rows of which products are summed in the compute type, before they join a sum of float64."""
 NO_LOSS = Table(np.zeros(0), np.zeros(1), np.zeros(1))
@@ -69,10 +72,23 @@ def sum_by_label(block: Block, params: Requests) -> tuple[LabelSums, ...]:
             block.cache[requests[g].run] = (ByScores(at, wide=True).key, new[i])
     for g in range(len(requests)):
         if g not in found:
-            member = np.zeros((block.stop - block.start, k))
-            member[np.arange(len(member)), old[g]] = 1.0 if block.weight is None else block.weight
-            found[g] = LabelSums(kernels.weighted_sum(block.rows, member), member.sum(axis=0), 0.0)
+            found[g] = _sum_given(block, old[g], k)
     return tuple(found[g] for g in range(len(requests)))
+
+
+def _sum_given(block: Block, labels: Array, k: int) -> LabelSums:
+    """Sums by labels (m,) that rows have."""
+    m = len(labels)
+    weight = np.ones(m) if block.weight is None else block.weight
+    if k > DENSE:
+        member = sparse.csr_array((weight, (labels.astype(np.int32), np.arange(m))), shape=(k, m))
+        rows = block.rows.to_scipy() if isinstance(block.rows, Csr) else np.asarray(block.rows)
+        rows = rows.astype(np.float64)
+        sums = member @ rows
+        return LabelSums(sums.toarray() if sparse.issparse(sums) else sums, np.bincount(labels, weight, k), 0.0)
+    onehot = np.zeros((m, k))
+    onehot[np.arange(m), labels] = weight
+    return LabelSums(kernels.weighted_sum(block.rows, onehot), onehot.sum(axis=0), 0.0)
 
 
 def multiply_rows(block: Block, params: tuple[Array, Array]) -> Array:

@@ -1,7 +1,8 @@
 """The evolutionary search as paper 002 prints it (Algorithm 1, `mutation="paper"`), for comparison.
 
-Generation t flips max(1, n / (t + 1)) random signs of each parent; a flip that would break the balance goes together
-with one of the opposite sign. Fitness follows from `p = Φᵀy`, which a flip changes by one row of Φ, so Φ is held here.
+Generation t flips max(1, n / (t + 1)) random signs of each parent, or fewer (`flips`); a flip that would break the
+balance goes together with one of the opposite sign. Fitness follows from `p = Φᵀy`, which a flip changes by one row of
+Φ, so Φ is held here.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import numpy as np
 
 from dmmc.array_types import Array
 from dmmc.kernels.published_flips import evolve
+from dmmc.solvers.balances import Evolved, choose_balance
 from dmmc.solvers.driver import Restarts
 from dmmc.solvers.evolution import FARTHEST, Problem
 from dmmc.solvers.state_shapes import Each, Numbers, OneOf, Whole, find_misfit
@@ -35,6 +37,8 @@ class Population(NamedTuple):
     waited: int = 0
     """Generations since the best fitness changed."""
     ended: str = ""
+    limit: float = 0.0
+    """A looser one than the problem's; 0: the problem's."""
 
 
 class Populations(NamedTuple):
@@ -63,8 +67,9 @@ class Published(Restarts):
         return self._Phi
 
     def init(self, restarts: int) -> Populations:
-        """Random signs whose positive side has half of the weight."""
-        return Populations(tuple(self._begin(number) for number in range(restarts)))
+        """Random signs whose positive side has half of the weight; again for each further limit."""
+        first = [self._begin(number) for number in range(restarts)]
+        return Populations(tuple(run._replace(limit=limit) for limit in (0.0, *self.problem.looser) for run in first))
 
     def _begin(self, number: int) -> Population:
         problem = self.problem
@@ -91,6 +96,7 @@ class Published(Restarts):
             "random": Numbers(np.uint64, 1),
             **dict.fromkeys(("generation", "waited"), Whole()),
             "ended": OneOf("", "converged"),
+            "limit": OneOf(0.0, *problem.looser),
         }
         sizes = {"mu": problem.population, "n": problem.n_rows, "q": problem.n_features}
         return find_misfit(state, {"runs": Each(run)}, sizes)
@@ -105,10 +111,14 @@ class Published(Restarts):
             "runs": self.count_active(state),
         }
 
-    def best(self, state: Populations) -> tuple[Array, Array]:
-        """Signs y (n,) of the lowest fitness, and their `p = Φᵀy`."""
-        run = max(state.runs, key=lambda run: run.squares[0])
-        return run.Y[0], run.P[0]
+    def best(self, state: Populations) -> tuple[Array, Evolved]:
+        """Signs y (n,) of the lowest fitness, and their `p = Φᵀy`; of several limits, of the one that is chosen."""
+        lowest: dict[float, Population] = {}
+        for run in sorted(state.runs, key=lambda run: -run.squares[0]):
+            lowest.setdefault(run.limit or self.problem.limit, run)
+        found = [Evolved(limit, run.P[0], float(run.balance[0])) for limit, run in lowest.items()]
+        chosen = choose_balance(found, self.Phi.sum(axis=0), self.problem.total)
+        return lowest[chosen.limit].Y[0], chosen
 
     def step(self, state: Populations) -> Populations:
         """As many offspring as there are rows, in each restart."""
@@ -117,6 +127,8 @@ class Published(Restarts):
     def _evolve(self, run: Population) -> Population:
         problem = self.problem
         generations = -(-problem.n_rows // problem.offspring)
+        if problem.generations:
+            generations = min(generations, problem.generations - run.generation)
 
         def with_young(part: Array) -> Array:
             return np.concatenate([part, np.empty((problem.offspring, *part.shape[1:]), part.dtype)])
@@ -126,7 +138,7 @@ class Published(Restarts):
         last = evolve(
             self.Phi,
             self.weight,
-            problem.limit * (1.0 + 1e-12),
+            (run.limit or problem.limit) * (1.0 + 1e-12),
             Y,
             P,
             balance,
@@ -134,10 +146,21 @@ class Published(Restarts):
             mu,
             run.generation,
             generations,
+            problem.most_flips or problem.n_rows,
             random,
         )
         waited = generations - last if last else run.waited + generations
-        ended = "converged" if waited * problem.offspring >= PATIENCE * problem.n_rows else ""
-        return Population(
-            Y[:mu], P[:mu], balance[:mu], squares[:mu], random, run.generation + generations, waited, ended
+        over = waited * problem.offspring >= PATIENCE * problem.n_rows
+        if problem.generations:
+            over = run.generation + generations >= problem.generations
+        ended = "converged" if over else ""
+        return run._replace(
+            Y=Y[:mu],
+            P=P[:mu],
+            balance=balance[:mu],
+            squares=squares[:mu],
+            random=random,
+            generation=run.generation + generations,
+            waited=waited,
+            ended=ended,
         )

@@ -8,6 +8,7 @@ An epoch gives two points: where the steps have led, from where the next one goe
 which is far less noisy: it is what is judged and kept. It is judged while the next epoch reads the rows.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,22 @@ class Stochastic(Restarts):
             check_parts("loss", loss, f"{NAME} with CCCP", CCCP_PARTS)
 
     def init(self, labellings: list[Labelling]) -> State:
-        """Each run begins at w = 0 with its labels."""
+        """Each run begins at w = 0 with its labels; the first ones say whether the balance is to be looser."""
         origin = Point(np.zeros(len(self.problem.geometry.mean)), 0.0)
-        return State(
-            tuple(Run(number, labels, origin, origin, origin, origin) for number, labels in enumerate(labellings))
-        )
+        first = Run(0, labellings[0], origin, origin, origin, origin, balance=self._find_balance(labellings[0]))
+        return State(tuple(first._replace(number=number, labelling=each) for number, each in enumerate(labellings)))
+
+    def _find_balance(self, labelling: Labelling) -> float:
+        """Half the difference of the start's shares, where that is looser and the loss has wells (E35)."""
+        p = self.problem
+        if not (p.follow_start and p.has_wells):
+            return p.balance
+        below, above = self.oracle(sgd_epoch.count_labels, labelling) / p.geometry.total
+        return max(p.balance, 0.5 * abs(float(above - below)))
+
+    def problem_of(self, run: Run) -> Problem:
+        """The problem that a run solves: with its own balance."""
+        return replace(self.problem, balance=run.balance or self.problem.balance)
 
     def find_misfit(self, state: State) -> str:
         """Say where a state that was read from a file is not one of this problem; "" where it is."""
@@ -80,9 +92,11 @@ class Stochastic(Restarts):
             "ended": OneOf("", "converged"),
             "raised": Between(1, RAISED),
             "late": Between(0, COUNTED),
+            "balance": Between(0, max(0.5, self.problem.balance)),
         }
         misfit = find_misfit(state, {"runs": Each(run, numbered="number")}, {"d": len(self.problem.geometry.mean)})
-        return misfit or ("runs have another C each" if len({run.raised for run in state.runs}) > 1 else "")
+        different = len({(run.raised, run.balance) for run in state.runs}) > 1
+        return misfit or ("runs have another C or balance each" if different else "")
 
     def report(self, state: State) -> dict[str, Any]:
         """Of the best run: the last average's objective, the lowest one, and how far the last epoch went."""
@@ -99,7 +113,7 @@ class Stochastic(Restarts):
 
     def step(self, state: State) -> State:
         """One epoch of all runs that are not done; before the first one without fixed labels, they are set out."""
-        p, geometry = self.problem, self.problem.geometry
+        p, geometry = self.problem_of(state.runs[0]), self.problem.geometry
         if all(run.epoch == p.fitting > 0 for run in state.runs) and not is_clear(p, self._values_of_means(state)):
             state = State(set_out(state.runs, p, self.oracle))
         active = [run for run in state.runs if not run.ended]
@@ -145,7 +159,7 @@ class Stochastic(Restarts):
 
     def price_nothing(self, run: Run) -> float:
         """What w = 0 costs."""
-        return self.C(run) * self.problem.nothing
+        return self.C(run) * self.problem_of(run).nothing
 
     def is_better_than_nothing(self, run: Run) -> bool:
         """Whether a run's best point costs less than w = 0."""
@@ -210,7 +224,7 @@ class Stochastic(Restarts):
         settled = searched >= 1 and moved <= p.epsilon
         if p.cccp:  # where a convex problem ends, unless it ended where it was made
             settled = renew and searched >= 0 and _distance(mean, run.reference) <= p.epsilon
-        if searched >= 1 and p.is_flat and abs(came.risk / total - p.nothing) <= FLAT:
+        if searched >= 1 and p.is_flat and abs(came.risk / total - self.problem_of(run).nothing) <= FLAT:
             settled = True  # no row pulls any more, w only shrinks
         run = run._replace(at=at, mean=mean, moved=moved, epoch=epoch, reference=mean if renew else run.reference)
         if epoch == p.fitting:

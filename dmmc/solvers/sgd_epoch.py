@@ -148,6 +148,12 @@ def judge(block: Block, params: tuple[Hyperplanes, Table]) -> tuple[float, Array
     return _judge_plane(block, *params)
 
 
+def count_labels(block: Block, labelling: Labelling) -> Array:
+    """As a pass: weight of the rows of label 0 and of label 1."""
+    labels = labels_of(block, labelling, 0)
+    return np.bincount(labels, block.weight, minlength=2).astype(np.float64)
+
+
 class Stretch(NamedTuple):
     """A hyperplane at several scales: those of w, and the bias of each, on centred rows."""
 

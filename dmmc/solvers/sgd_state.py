@@ -36,6 +36,13 @@ class Problem:
     """Epochs with fixed labels."""
     may_raise: bool = False
     """Whether C may be raised, where w = 0 costs no more than the hyperplanes of the starts."""
+    follow_start: bool = False
+    """Whether the balance may be looser, where the start's clusters are uneven and the loss has wells."""
+
+    @property
+    def has_wells(self) -> bool:
+        """Whether rows may be too far from the hyperplane: each cluster wants a mean score of its own, about ±1."""
+        return bool(np.any(self.loss.table.slopes > 0))
 
     @property
     def is_flat(self) -> bool:
@@ -93,6 +100,8 @@ class Run(NamedTuple):
     """C is so many times the problem's; the same in all runs."""
     late: float = 0.0
     """Epochs that the steps have got smaller for when labels are let go."""
+    balance: float = 0.0
+    """Most that |b| may be, the same in all runs; 0: the problem's."""
 
 
 class State(NamedTuple):

@@ -136,7 +136,7 @@ class Balanced(NamedTuple):
     """Half way to the next lower score, where that is known."""
 
 
-def find_thresholds(oracle: Oracle, W: Array, n_rows: int, total: float, limit: float) -> list[Balanced]:
+def find_thresholds(oracle: Oracle, W: Array, n_rows: int, total: float, limit: float | Array) -> list[Balanced]:
     """Thresholds of the signs that maximise `Σ ω y f` under `|Σ ω y| <= limit` (E13).
 
     Signs of f where they are balanced; else the least confident rows of the larger side are moved until they are. Of
@@ -145,16 +145,17 @@ def find_thresholds(oracle: Oracle, W: Array, n_rows: int, total: float, limit: 
     oracle : a pass and its params to the sum over all rows
     W : (K, q)
     n_rows, total : how many rows there are, and the sum of their weights
-    limit : at least the largest weight
+    limit : at least the largest weight; one number, or one for each of W
     """
     K = len(W)
-    least, most = 0.5 * (total - limit) * (1 - 1e-12), 0.5 * (total + limit) * (1 + 1e-12)
+    limits = np.broadcast_to(limit, K)
+    leasts, mosts = 0.5 * (total - limits) * (1 - 1e-12), 0.5 * (total + limits) * (1 + 1e-12)
     low, high = np.full(K, -np.inf), np.full(K, np.inf)
     if n_rows > LISTED:
         bins = oracle(spread, W)
         above = np.cumsum(bins[:, ::-1], axis=1)[:, ::-1]  # weight of the scores in this bin or higher ones
         edges = np.concatenate([[-np.inf], EDGES, [np.inf]])
-        for k in range(K):
+        for k, (least, most) in enumerate(zip(leasts, mosts, strict=True)):
             positive = above[k, len(EDGES) // 2 + 1]
             if least <= positive <= most:
                 low[k] = high[k] = 0.0  # nothing need be listed
@@ -163,7 +164,7 @@ def find_thresholds(oracle: Oracle, W: Array, n_rows: int, total: float, limit: 
             low[k], high[k] = edges[crossed], edges[crossed + 1]
     found = oracle(near, Bracket(W, low, high))
     answers = []
-    for k in range(K):
+    for k, (least, most) in enumerate(zip(leasts, mosts, strict=True)):
         if least <= found.positive[k] <= most:
             answers.append(Balanced(0.0, n_rows, 0.0))
             continue
@@ -253,7 +254,8 @@ class Climb(NamedTuple):
 
     P: Array
     total: float
-    limit: float
+    limits: Array
+    """(K,)"""
     epsilon: float
     most: int
 
@@ -272,10 +274,10 @@ def climb_all(block: Block, params: Climb) -> list[Climbed]:
     weight = np.ones(len(dense_rows(block))) if block.weight is None else block.weight
     lengths = lengths_of(block)
     found = []
-    for start in params.P:
+    for start, limit in zip(params.P, params.limits.tolist(), strict=True):
         p, y = start.copy(), np.empty(len(dense_rows(block)), np.int8)
         fitness, balance, threshold = label_climb.climb(
-            dense_rows(block), lengths, weight, params.total, params.limit, params.epsilon, params.most, p, y
+            dense_rows(block), lengths, weight, params.total, limit, params.epsilon, params.most, p, y
         )
         base = Signs(p, threshold, block.stop, np.zeros(0, np.int64))
         flipped = np.flatnonzero(signs_of(block, (base,))[0] != y)

@@ -7,6 +7,7 @@ or sparse; principal directions; random labels; labels from the user.
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import eigh
 
 from dmmc import kernels
@@ -29,6 +30,10 @@ SEEDING = 100_000_000
 """Numbers of the sample times clusters times seedings: small data can afford more of them (2 to 40)."""
 CENTRES = 20_000_000
 """Numbers in the centres of all seedings."""
+MANY = 1000
+"""Clusters beyond which one seeding is made, and one candidate is drawn for each next centre."""
+MEMBERS = 200_000_000
+"""Numbers up to which the rows of each centre are told by a dense matrix."""
 SAMPLE_PASSES = 50
 LLOYD_PASSES = 20
 LINKS_AN_AXIS = 8
@@ -68,6 +73,7 @@ def k_means(
     seed: int,
     limit: TimeLimit = NO_LIMIT,
     tries: int = 40,
+    settled: float = SETTLED,
 ) -> tuple[list[Labelling], Array]:
     """`n_starts` labellings by nearest centres, best inertia first, and their inertias.
 
@@ -87,9 +93,9 @@ def k_means(
         if limit.is_over:
             break
         moved, value = _lloyd(centres - offset, oracle, geometry)
-        settled = bool(np.all(inertia - value <= SETTLED * (1.0 - value)))
+        done = bool(np.all(inertia - value <= settled * (1.0 - value)))
         centres, inertia = moved + offset, value
-        if settled:
+        if done:
             break
     order = np.argsort(inertia, kind="stable")
     return [_label_by_centres(centres[i] - offset, geometry) for i in order], inertia[order]
@@ -99,7 +105,8 @@ def _seed_centres(sample: Any, weight: Array, n_clusters: int, key: list[int], m
     """k-means++ and Lloyd on the sample, 2 to `most` seedings side by side; the centres with the least inertia."""
     numbers = sample.nnz if hasattr(sample, "nnz") else sample.size
     tries = min(SEEDING // (numbers * n_clusters), CENTRES // (n_clusters * sample.shape[1]))
-    centres = _plus_plus(sample, weight, n_clusters, int(np.clip(tries, 2, most)), np.random.default_rng(key))
+    count = int(np.clip(tries, 1 if n_clusters > MANY else 2, most))
+    centres = _plus_plus(sample, weight, n_clusters, count, np.random.default_rng(key))
     explained = np.full(len(centres), -np.inf)
     each = np.arange(sample.shape[0])
     for _ in range(SAMPLE_PASSES):
@@ -110,10 +117,14 @@ def _seed_centres(sample: Any, weight: Array, n_clusters: int, key: list[int], m
         before, explained = explained, weight @ np.take_along_axis(reach, nearest, axis=1)
         if np.all(explained - before <= 1e-5 * np.abs(explained)):
             break
-        onehot = np.zeros((T * k, len(each)), sample.dtype)
-        for t in range(T):
-            onehot[nearest[:, t], each] = weight
-        mass = onehot.sum(axis=1, dtype=np.float64)[:, None]
+        if T * k * len(each) <= MEMBERS:
+            onehot = np.zeros((T * k, len(each)), sample.dtype)
+            for t in range(T):
+                onehot[nearest[:, t], each] = weight
+        else:
+            members = (np.tile(weight, T), (nearest.T.ravel(), np.tile(each, T)))
+            onehot = sparse.csr_array(members, shape=(T * k, len(each)))
+        mass = np.asarray(onehot.sum(axis=1, dtype=np.float64)).ravel()[:, None]
         moved = np.where(mass > 0, np.asarray(onehot @ sample) / np.maximum(mass, 1e-300), flat)
         centres = moved.reshape(T, k, d).astype(sample.dtype)
     return np.asarray(centres[int(explained.argmax())], np.float64)
@@ -129,7 +140,7 @@ def _plus_plus(sample: Any, weight: Array, n_clusters: int, tries: int, rng: np.
     norms = np.asarray(squares.sum(axis=1), np.float64).ravel()
     chosen = np.empty((tries, n_clusters), int)
     chosen[:, 0] = rng.choice(len(norms), tries, p=weight / weight.sum())
-    candidates = 2 + int(np.log(n_clusters))
+    candidates = 1 if n_clusters > MANY else 2 + int(np.log(n_clusters))
 
     def distances(rows: Array) -> Array:
         product = sample @ sample[rows].T

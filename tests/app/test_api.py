@@ -20,7 +20,7 @@ def blobs(n: int = 120, k: int = 3) -> Any:
 
 
 def test_fit_finds_the_blobs() -> None:
-    run = dmmc.fit(blobs(), 3)
+    run = dmmc.fit(blobs(), 3, method="cpmmc")
     assert dmmc.score(run.labels, np.arange(120) % 3)["accuracy"] == 1.0
     assert run.labels.dtype == np.int32
     assert run.labels is run.model.labels_
@@ -32,7 +32,11 @@ def test_fit_finds_the_blobs() -> None:
 def test_fit_is_the_estimator_with_seed_0() -> None:
     X = blobs()
     model = CuttingPlaneMMC(3, random_state=0).fit(X)
-    for run in (dmmc.fit(X, 3), dmmc.fit(X, n_clusters=3, method="cpmmc", n_jobs=1), dmmc.fit(X, 3, random_state=0)):
+    for run in (
+        dmmc.fit(X, 3, method="cpmmc"),
+        dmmc.fit(X, n_clusters=3, method="cpmmc", n_jobs=1),
+        dmmc.fit(X, 3, random_state=0, method="cpmmc"),
+    ):
         np.testing.assert_array_equal(run.labels, model.labels_)
         np.testing.assert_array_equal(run.model.coef_, model.coef_)
 
@@ -46,14 +50,16 @@ def test_parameters_reach_the_estimator() -> None:
     assert run.model.balance == 0.1
 
 
-def test_two_clusters_are_the_default() -> None:
-    assert set(dmmc.fit(blobs()).labels) == {0, 1}
+def test_the_number_of_clusters_is_looked_for_by_default() -> None:
+    run = dmmc.fit(blobs())
+    assert run.choices["n_clusters"]["suggestion"] == 3
+    assert set(run.labels) == {0, 1, 2}
 
 
 def test_weights_reach_the_estimator() -> None:
     X = blobs()
     weight = np.random.default_rng(1).random(120)
-    run = dmmc.fit(X, 3, sample_weight=weight)
+    run = dmmc.fit(X, 3, sample_weight=weight, method="cpmmc")
     np.testing.assert_array_equal(run.model.coef_, CuttingPlaneMMC(3, random_state=0).fit(X, None, weight).coef_)
 
 
@@ -64,15 +70,15 @@ def test_a_store_is_read_by_its_path(tmp_path: Path) -> None:
     group = zarr.create_group(str(tmp_path / "data.zarr"))
     for name in ("train", "test"):
         group.create_array(name, data=X, chunks=(50, 5))
-    run = dmmc.fit(tmp_path / "data.zarr", 3, component="train")
-    np.testing.assert_array_equal(run.labels, dmmc.fit(X, 3).labels)
+    run = dmmc.fit(tmp_path / "data.zarr", 3, component="train", method="cpmmc")
+    np.testing.assert_array_equal(run.labels, dmmc.fit(X, 3, method="cpmmc").labels)
     with pytest.raises(InputError, match="choose with component= one of 'test', 'train'"):
-        dmmc.fit(tmp_path / "data.zarr", 3)
+        dmmc.fit(tmp_path / "data.zarr", 3, method="cpmmc")
 
 
 def test_progress_is_told_of_each_pass_as_it_happens() -> None:
     heard: list[dict[str, Any]] = []
-    run = dmmc.fit(blobs(), 3, progress=heard.append)
+    run = dmmc.fit(blobs(), 3, progress=heard.append, method="cpmmc")
     passes = [event for event in heard if "iteration" in event]
     assert len(passes) == len(run.history)
     assert [event["objective"] for event in passes] == [line["objective"] for line in run.history]
@@ -81,7 +87,7 @@ def test_progress_is_told_of_each_pass_as_it_happens() -> None:
 def test_callbacks_and_progress_both_hear() -> None:
     ours: list[Any] = []
     theirs: list[Any] = []
-    run = dmmc.fit(blobs(), 3, progress=ours.append, callbacks=theirs.append)
+    run = dmmc.fit(blobs(), 3, progress=ours.append, callbacks=theirs.append, method="cpmmc")
     assert len(theirs) == len(run.history)
     assert len(ours) >= len(theirs)
 
@@ -91,26 +97,44 @@ def test_warnings_of_a_fit_reach_the_user() -> None:
         dmmc.fit(blobs(), 3, max_iter=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        dmmc.fit(blobs(), 3)
+        dmmc.fit(blobs(), 3, method="cpmmc")
 
 
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
         (lambda X: dmmc.fit(X, 2, method="svm"), "method is 'svm'; this version has auto, cpmmc"),
-        (lambda X: dmmc.fit(X, 2, method=["cpmmc"]), "method is .'cpmmc'.; this version has"),
-        (lambda X: dmmc.fit(X, 2, delta=3), "'delta' is not a parameter of method 'auto'; it takes C, balance"),
-        (lambda X: dmmc.fit(X, 1), "n_clusters is 1; a whole number of clusters, 2 to 100, is wanted"),
-        (lambda X: dmmc.fit(X, 2, workers=0), "workers is 0; a number of processes of at least 1 is wanted"),
-        (lambda X: dmmc.fit(X, 2, scheduler="http://x:1"), "http://x:1 is not an address of a scheduler"),
-        (lambda X: dmmc.fit(X, 2, scheduler=7), "scheduler is 7; an address .* is wanted"),
-        (lambda X: dmmc.fit(X, 2, scheduler="tcp://x:1", workers=2), "scheduler and workers were both given"),
-        (lambda X: dmmc.fit(X, 2, security={}), "TLS files were given without a scheduler"),
-        (lambda X: dmmc.fit(X, 2, scheduler="tls://x:1", security={"ca": "a"}), "a mapping of ca, cert and key"),
-        (lambda X: dmmc.fit(X, 2, performance_report="p.html"), "a performance report is made by a cluster"),
+        (lambda X: dmmc.fit(X, 2, method=["cpmmc"]), "method is .'cpmmc'.; did you mean 'cpmmc'.? This version has"),
+        (lambda X: dmmc.fit(X, 2, delta=3), "'delta' is not a parameter of method 'auto'; it takes callbacks, effort"),
+        (
+            lambda X: dmmc.fit(X, 1, method="cpmmc"),
+            "n_clusters is 1; a whole number of clusters, 2 to 1,000",
+        ),
+        (
+            lambda X: dmmc.fit(X, 2, workers=0, method="cpmmc"),
+            "workers is 0; a number of processes of at least 1 is wanted",
+        ),
+        (
+            lambda X: dmmc.fit(X, 2, scheduler="http://x:1", method="cpmmc"),
+            "http://x:1 is not an address of a scheduler",
+        ),
+        (lambda X: dmmc.fit(X, 2, scheduler=7, method="cpmmc"), "scheduler is 7; an address .* is wanted"),
+        (
+            lambda X: dmmc.fit(X, 2, scheduler="tcp://x:1", workers=2, method="cpmmc"),
+            "scheduler and workers were both given",
+        ),
+        (lambda X: dmmc.fit(X, 2, security={}, method="cpmmc"), "TLS files were given without a scheduler"),
+        (
+            lambda X: dmmc.fit(X, 2, scheduler="tls://x:1", security={"ca": "a"}, method="cpmmc"),
+            "a mapping of ca, cert and key",
+        ),
+        (
+            lambda X: dmmc.fit(X, 2, performance_report="p.html", method="cpmmc"),
+            "a performance report is made by a cluster",
+        ),
         (lambda X: dmmc.fit(X, 2, method="cpmmc", constraints=[]), "constraints were given, but"),
-        (lambda X: dmmc.fit(X, 2, resume=True), "resume=True was given, and no out"),
-        (lambda X: dmmc.fit("no/such/store", 2), "'no/such/store' does not exist"),
+        (lambda X: dmmc.fit(X, 2, resume=True, method="cpmmc"), "resume=True was given, and no out"),
+        (lambda X: dmmc.fit("no/such/store", 2, method="cpmmc"), "'no/such/store' does not exist"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(call: Callable[[Any], Any], sentence: str) -> None:

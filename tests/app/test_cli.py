@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import html
 import json
 import os
@@ -77,6 +78,8 @@ def bad(tmp_path_factory: pytest.TempPathFactory, store_of: Callable[..., Path],
     zarr.create_group(str(folder / "group.zarr"))
     (folder / "folder").mkdir()
     (folder / "table.csv").write_text("1,2\n3,4\n")
+    (folder / "ragged.csv").write_text("name,length\na,4\nb\n")
+    (folder / "named.csv").write_text("name,length\na,4\nb,5\n")
     np.save(folder / "rows.npy", rows)
     np.save(folder / "three.npy", np.arange(3))
     np.save(folder / "four.npy", np.arange(4))
@@ -98,9 +101,10 @@ REFUSED = {
     "k = 1": ("fit good.zarr -k 1", "n_clusters is 1"),
     "k = -3": ("fit good.zarr -k -3", "n_clusters is -3"),
     "k > n": ("fit good.zarr -k 61", "60 sample"),
-    "k > 100": ("fit good.zarr -k 101", "n_clusters is 101"),
-    "k is a word": ("fit good.zarr -k two", "'two' is not a valid integer"),
-    "no k": ("fit good.zarr", "Missing option '-k'"),
+    "k > 10,000": ("fit good.zarr -k 10001", "n_clusters is 10001"),
+    "k is a word": ("fit good.zarr -k two", "n_clusters is 'two'"),
+    "a range that falls": ("fit good.zarr -k 5..3", "n_clusters is '5..3'"),
+    "no k for a method": ("fit good.zarr --method smmc", "does not look for a number"),
     "missing store": ("fit nowhere.zarr -k 2", "'nowhere.zarr' does not exist"),
     "truncated chunk": ("fit short.zarr -k 2", "truncated, corrupt or unreadable"),
     "missing chunk": ("fit lost.zarr -k 2", "c/1/0 (rows 20 to 39)"),
@@ -108,9 +112,12 @@ REFUSED = {
     "broken metadata": ("fit headless.zarr -k 2", "not a zarr store"),
     "empty group": ("fit group.zarr -k 2", "holds no 2-D array"),
     "a folder that is no store": ("fit folder -k 2", "not a zarr store"),
-    "a csv": ("fit table.csv -k 2", "dmmc convert"),
-    "an npy": ("fit rows.npy -k 2", "dmmc convert"),
-    "a URL": ("fit s3://bucket/x.zarr -k 2", "not yet read"),
+    "a csv of two rows": ("fit table.csv -k 3", "2 sample"),
+    "ragged lines": ("fit ragged.csv -k 2", "ragged.csv, line 3 has 1 cell: 2 are wanted"),
+    "options of tables": ("fit rows.npy -k 2 --drop x", "drop is for tables"),
+    "a misspelled parameter": ("fit good.zarr -k 2 --set n_inits=3", "did you mean 'n_init'?"),
+    "a misspelled column": ("fit named.csv -k 2 --drop Lenght", "did you mean 'length'?"),
+    "a URL": ("fit ftp://host/x.zarr -k 2", "ftp://host/x.zarr is a URL of a kind that is not read"),
     "no such component": ("fit group.zarr -k 2 --component X", "has no 'X'"),
     "component of an array": ("fit good.zarr -k 2 --component X", "single array"),
     "unknown method": ("fit good.zarr -k 2 --method magic", "method is 'magic'"),
@@ -146,7 +153,6 @@ REFUSED = {
         "pairs.csv does not exist; a csv with the columns i,j",
     ),
     "resume and overwrite": ("fit good.zarr -k 2 --resume --overwrite", "choose one of them"),
-    "storage option": ("fit good.zarr -k 2 --storage-option a=b", "--storage-option is not in this version yet"),
     "performance report": ("fit good.zarr -k 2 --performance-report a", "is made by a cluster"),
     "no such command": ("cluster", "No such command 'cluster'"),
     "predict without a model": ("predict folder good.zarr -o l.zarr", "model.json"),
@@ -166,16 +172,24 @@ REFUSED = {
     "demo over something": ("demo -o taken", "taken exists"),
     "convert of nothing": ("convert nowhere.csv new.zarr", "nowhere.csv does not exist"),
     "convert over something": ("convert table.csv good.zarr", "add --overwrite (overwrite=True)"),
-    "convert of a URL": ("convert https://a.b/t.csv new.zarr", "https://a.b/t.csv is a URL"),
-    "convert to a URL": ("convert table.csv s3://bucket/t.zarr", "s3://bucket/t.zarr is a URL"),
+    "convert of a URL": ("convert ftp://a.b/t.csv new.zarr", "ftp://a.b/t.csv is a URL"),
+    "convert to a URL": ("convert table.csv https://a.b/t.zarr", "https://a.b/t.zarr cannot be written"),
     "predict from a URL": ("predict s3://bucket/out good.zarr -o l.zarr", "s3://bucket/out is a URL"),
-    "predict to a URL": ("predict taken good.zarr -o s3://bucket/l.zarr", "s3://bucket/l.zarr is a URL"),
+    "predict to a URL": ("predict taken good.zarr -o https://a.b/l.zarr", "https://a.b/l.zarr cannot be written"),
     "pairs to a URL": ("pairs taken good.zarr -o s3://bucket/p.csv", "s3://bucket/p.csv is a URL"),
-    "score a URL": ("score s3://bucket/l.npz:y three.npy", "s3://bucket/l.npz:y is a URL"),
+    "score a URL": ("score ftp://bucket/l.npz:y three.npy", "ftp://bucket/l.npz:y is a URL"),
     "report of a URL": ("report s3://bucket/out", "s3://bucket/out is a URL"),
     "demo to a URL": ("demo -o s3://bucket/out", "s3://bucket/out is a URL"),
     "constraints at a URL": ("fit good.zarr -k 2 --constraints s3://b/p.csv", "s3://b/p.csv is a URL"),
-    "info of a URL": ("info gs://bucket/x.zarr", "gs://bucket/x.zarr is a URL"),
+    "info of a URL": ("info ftp://bucket/x.zarr", "ftp://bucket/x.zarr is a URL"),
+    "storage options without a URL": (
+        "fit good.zarr -k 2 --storage-option key=x",
+        "storage options (key) are for URLs",
+    ),
+    "a storage option without a value": (
+        "info s3://b/x.zarr --storage-option secretly",
+        "dmmc: --storage-option: NAME",
+    ),
     "info of nothing": ("info nowhere.zarr", "does not exist"),
 }
 
@@ -193,14 +207,14 @@ def test_a_command_that_cannot_be_is_refused_in_one_sentence_and_writes_nothing(
 @pytest.mark.parametrize("out", ["taken", "table.csv", ".", "/", "good.zarr", "taken/../taken/"])
 def test_an_out_that_is_something_else_is_never_touched(out: str, options: list[str], cli: Any, bad: Path) -> None:
     before = contents(bad)
-    said = sentence(cli("fit", "good.zarr", "-k", 2, "-o", out, "--quiet", *options, cwd=bad), 2)
+    said = sentence(cli("fit", "--method", "cpmmc", "good.zarr", "-k", 2, "-o", out, "--quiet", *options, cwd=bad), 2)
     assert "not a dmmc result" in said if options else "exists" in said
     assert contents(bad) == before
 
 
 def test_an_out_that_exists_is_refused_and_stays_as_it_was(cli: Any, digits_store: Path, fitted: Path) -> None:
     before = contents(fitted.parent)
-    said = sentence(cli("fit", digits_store, "-k", 3, "-o", fitted, "--quiet"), 2)
+    said = sentence(cli("fit", "--method", "cpmmc", digits_store, "-k", 3, "-o", fitted, "--quiet"), 2)
     assert "exists; choose another folder, or add --overwrite" in said
     assert contents(fitted.parent) == before
 
@@ -211,13 +225,15 @@ def test_files_of_the_user_in_an_out_are_not_overwritten(
     shutil.copytree(fitted, tmp_path / "out")
     (tmp_path / "out" / "notes.txt").write_text("mine")
     before = contents(tmp_path)
-    said = sentence(cli("fit", digits_store, "-k", 3, "-o", tmp_path / "out", "--overwrite", "--quiet"), 2)
+    said = sentence(
+        cli("fit", "--method", "cpmmc", digits_store, "-k", 3, "-o", tmp_path / "out", "--overwrite", "--quiet"), 2
+    )
     assert "'notes.txt', which dmmc did not write" in said
     assert contents(tmp_path) == before
 
 
 def test_a_refusal_does_not_depend_on_whether_progress_is_shown(cli: Any, bad: Path) -> None:
-    done = cli("fit", "nan.zarr", "-k", 2, "-o", "out", cwd=bad)
+    done = cli("fit", "--method", "cpmmc", "nan.zarr", "-k", 2, "-o", "out", cwd=bad)
     assert done.code == 2
     *progress, last = done.stderr.splitlines()
     assert last.startswith("dmmc: ")
@@ -226,7 +242,9 @@ def test_a_refusal_does_not_depend_on_whether_progress_is_shown(cli: Any, bad: P
 
 
 def test_names_with_any_characters_are_told_in_one_line(cli: Any, tmp_path: Path) -> None:
-    said = sentence(cli("fit", "a\nb\x1b[31m\u202e.zarr", "-k", 2, "-o", "out", "--quiet", cwd=tmp_path), 2)
+    said = sentence(
+        cli("fit", "--method", "cpmmc", "a\nb\x1b[31m\u202e.zarr", "-k", 2, "-o", "out", "--quiet", cwd=tmp_path), 2
+    )
     assert "\x1b" not in said
     assert "\u202e" not in said
 
@@ -237,7 +255,7 @@ def test_an_out_with_a_name_that_is_not_utf_8_is_written(
     rows = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
     out = os.fsdecode(b"r\xe9sultat")
     store = store_of(tmp_path / os.fsdecode(b"d\xe9.zarr"), rows)
-    process = start("fit", store, "-k", 2, "-o", out, cwd=tmp_path)
+    process = start("fit", "--method", "cpmmc", store, "-k", 2, "-o", out, cwd=tmp_path)
     _, stderr = end_of(process, 120)
     assert process.returncode == 0, stderr
     assert (tmp_path / out / "report.html").is_file()
@@ -323,13 +341,15 @@ def test_a_full_disk_is_exit_4_and_leaves_nothing_or_a_checkpoint(
     disk = small_disk("size=4m")
     fill(disk, leave)
     before = contents(disk)
-    said = sentence(cli("fit", digits_store, "-k", 10, "-o", disk / "out", "--quiet"), 4)
+    said = sentence(cli("fit", "--method", "cpmmc", digits_store, "-k", 10, "-o", disk / "out", "--quiet"), 4)
     assert "No space left on device" in said
     assert (contents(disk) == before) == ("--resume" not in said) == (leave < 40 << 10)
     if leave >= 40 << 10:
         assert sorted(os.listdir(disk / "out")) == ["UNFINISHED.txt", "checkpoint", "history.jsonl"]
         subprocess.run(["mount", "-o", "remount,size=16m", str(disk)], check=True)
-        assert cli("fit", digits_store, "-k", 10, "-o", disk / "out", "--quiet", "--resume").code == 0
+        assert (
+            cli("fit", "--method", "cpmmc", digits_store, "-k", 10, "-o", disk / "out", "--quiet", "--resume").code == 0
+        )
         for name in ("labels.zarr", "model"):
             assert contents(disk / "out" / name) == contents(fitted / name)
 
@@ -343,7 +363,7 @@ def test_a_full_disk_does_not_touch_an_earlier_result(
     fill(disk, leave)
     before = contents(disk)
     assert "No space left on device" in sentence(
-        cli("fit", digits_store, "-k", 3, "-o", disk / "out", "--overwrite", "--quiet"), 4
+        cli("fit", "--method", "cpmmc", digits_store, "-k", 3, "-o", disk / "out", "--overwrite", "--quiet"), 4
     )
     shutil.rmtree(disk / ".out.partial", ignore_errors=True)  # a checkpoint, where there was room for it
     assert contents(disk) == before
@@ -372,7 +392,9 @@ def test_a_read_only_out_is_exit_4_and_an_earlier_result_is_untouched(
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     before = contents(disk)
     for out, options in (("out", ["--overwrite"]), ("new", []), ("new/deep", [])):
-        said = sentence(cli("fit", digits_store, "-k", 3, "-o", disk / out, "--quiet", *options), 4)
+        said = sentence(
+            cli("fit", "--method", "cpmmc", digits_store, "-k", 3, "-o", disk / out, "--quiet", *options), 4
+        )
         assert "Read-only file system" in said
     assert "Read-only file system" in sentence(cli("predict", fitted, digits_store, "-o", disk / "labels.zarr"), 4)
     assert "Read-only file system" in sentence(cli("report", disk / "out"), 4)
@@ -380,7 +402,7 @@ def test_a_read_only_out_is_exit_4_and_an_earlier_result_is_untouched(
 
 
 def test_an_out_where_no_folder_can_be_made_is_exit_4(cli: Any, digits_store: Path) -> None:
-    sentence(cli("fit", digits_store, "-k", 3, "-o", "/proc/dmmc/out", "--quiet"), 4)
+    sentence(cli("fit", "--method", "cpmmc", digits_store, "-k", 3, "-o", "/proc/dmmc/out", "--quiet"), 4)
 
 
 # --------------------------------------------------------------------------------------------------- interrupts
@@ -401,7 +423,9 @@ def began(history: Path) -> None:
 def test_an_interrupted_fit_ends_soon_with_130_and_leaves_a_checkpoint(
     stop: signal.Signals, start: Start, long_store: Path, tmp_path: Path
 ) -> None:
-    process = start("fit", long_store, "-k", 20, "-o", "made/out", *ENDLESS, "--quiet", cwd=tmp_path)
+    process = start(
+        "fit", "--method", "cpmmc", long_store, "-k", 20, "-o", "made/out", *ENDLESS, "--quiet", cwd=tmp_path
+    )
     began(tmp_path / "made" / "out" / "history.jsonl")
     assert "is writing this folder" in (tmp_path / "made" / "out" / "UNFINISHED.txt").read_text()
     process.send_signal(stop)
@@ -413,11 +437,24 @@ def test_an_interrupted_fit_ends_soon_with_130_and_leaves_a_checkpoint(
     assert os.listdir(tmp_path / "made") == ["out"]
 
 
+def test_a_fit_under_nohup_goes_on_when_its_terminal_is_closed(long_store: Path, tmp_path: Path, start: Start) -> None:
+    asked = ("fit", "--method", "cpmmc", long_store, "-k", 20, "-o", "out", *ENDLESS, "--quiet")
+    process = start(*asked, by=("nohup",), cwd=tmp_path)
+    began(tmp_path / "out" / "history.jsonl")
+    process.send_signal(signal.SIGHUP)
+    passes = len((tmp_path / "out" / "history.jsonl").read_bytes())
+    until(lambda: len((tmp_path / "out" / "history.jsonl").read_bytes()) > passes, "a pass after the signal")
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    end_of(process, 10)
+    assert process.returncode == 130
+
+
 @pytest.mark.slow
 def test_an_impatient_user_who_interrupts_twice_gets_no_traceback_either(
     start: Start, long_store: Path, tmp_path: Path
 ) -> None:
-    process = start("fit", long_store, "-k", 20, "-o", "out", *ENDLESS, "--quiet", cwd=tmp_path)
+    process = start("fit", "--method", "cpmmc", long_store, "-k", 20, "-o", "out", *ENDLESS, "--quiet", cwd=tmp_path)
     began(tmp_path / "out" / "history.jsonl")
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)
@@ -430,7 +467,9 @@ def test_an_impatient_user_who_interrupts_twice_gets_no_traceback_either(
 def replacing(start: Start, long_store: Path, fitted: Path, tmp_path: Path) -> subprocess.Popen[str]:
     """A long fit that has begun to replace the result `out` of an earlier one, a copy of `fitted`."""
     shutil.copytree(fitted, tmp_path / "out")
-    process = start("fit", long_store, "-k", 20, "-o", tmp_path / "out", "--overwrite", *ENDLESS, "--quiet")
+    process = start(
+        "fit", "--method", "cpmmc", long_store, "-k", 20, "-o", tmp_path / "out", "--overwrite", *ENDLESS, "--quiet"
+    )
     began(tmp_path / ".out.partial" / "history.jsonl")
     return process
 
@@ -441,13 +480,13 @@ def test_an_interrupted_fit_leaves_an_earlier_result_and_the_next_one_replaces_i
 ) -> None:
     out = tmp_path / "out"
     assert "another run is writing" in sentence(
-        cli("fit", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet"), 2
+        cli("fit", "--method", "cpmmc", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet"), 2
     )
     replacing.send_signal(signal.SIGINT)
     end_of(replacing, 10)
     assert replacing.returncode == 130
     assert contents(out) == contents(fitted)
-    assert cli("fit", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet").code == 0
+    assert cli("fit", "--method", "cpmmc", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet").code == 0
     assert json.loads((out / "run.json").read_text())["parameters"]["n_clusters"] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -469,18 +508,20 @@ def test_a_killed_fit_leaves_a_folder_that_says_so_and_blocks_nobody(
     start: Start, cli: Any, long_store: Path, digits_store: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    process = start("fit", long_store, "-k", 20, "-o", out, *ENDLESS, "--quiet")
+    process = start("fit", "--method", "cpmmc", long_store, "-k", 20, "-o", out, *ENDLESS, "--quiet")
     began(out / "history.jsonl")
-    assert "another run is writing" in sentence(cli("fit", digits_store, "-k", 2, "-o", out, "--quiet"), 2)
+    assert "another run is writing" in sentence(
+        cli("fit", "--method", "cpmmc", digits_store, "-k", 2, "-o", out, "--quiet"), 2
+    )
     process.kill()
     end_of(process, 10)
     assert not (out / "run.json").exists()
     assert "unfinished" in sentence(cli("predict", out, digits_store, "-o", tmp_path / "l.zarr"), 2)
     assert "unfinished" in sentence(cli("report", out), 2)
-    said = sentence(cli("fit", digits_store, "-k", 2, "-o", out, "--quiet"), 2)
+    said = sentence(cli("fit", "--method", "cpmmc", digits_store, "-k", 2, "-o", out, "--quiet"), 2)
     assert "was left unfinished by a run that was killed" in said
     assert "overwrite" in said
-    assert cli("fit", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet").code == 0
+    assert cli("fit", "--method", "cpmmc", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet").code == 0
     assert not (out / "UNFINISHED.txt").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -493,7 +534,7 @@ def test_a_fit_killed_while_it_replaces_a_result_leaves_the_result(
     replacing.kill()
     end_of(replacing, 10)
     assert contents(out) == contents(fitted)
-    assert cli("fit", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet").code == 0
+    assert cli("fit", "--method", "cpmmc", digits_store, "-k", 2, "-o", out, "--overwrite", "--quiet").code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
@@ -501,24 +542,17 @@ def test_a_fit_killed_while_it_replaces_a_result_leaves_the_result(
 
 
 def test_json_is_one_object_on_stdout_and_progress_is_on_stderr(cli: Any, digits_store: Path, tmp_path: Path) -> None:
-    done = cli("fit", digits_store, "-k", 3, "-o", "out", "--json", cwd=tmp_path)
+    done = cli("fit", "--method", "cpmmc", digits_store, "-k", 3, "-o", "out", "--json", cwd=tmp_path)
     assert done.code == 0
     assert done.stdout.count("\n") == 1
     told = json.loads(done.stdout, parse_constant=pytest.fail)
     run = json.loads((tmp_path / "out" / "run.json").read_text())
     assert told == {"out": "out", **run}
     events = [json.loads(line, parse_constant=pytest.fail) for line in done.stderr.splitlines()]
-    assert [event["phase"] for event in events if "iteration" not in event] == [
-        "read",
-        "measure",
-        "start",
-        "search",
-        "label",
-        "write",
-    ]
-    passes = [event for event in events if "iteration" in event]
+    assert events[0] == {"phase": "read"}
+    assert len(events) <= 1 + run["timings"]["total"] / 5 + 1
+    passes = [json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()]
     assert len(passes) == run["passes"]
-    assert {"objective", "gap", "rows_per_second", "at_most"} <= set(passes[-1])
 
 
 def test_json_and_progress_hold_no_nan_and_no_infinity(cli: Any, digits_store: Path, tmp_path: Path) -> None:
@@ -541,28 +575,36 @@ def test_quiet_says_nothing_and_keeps_its_notes(cli: Any, digits_store: Path, tm
 
 
 def test_a_url_is_no_folder_to_write(cli: Any, digits_store: Path, tmp_path: Path) -> None:
-    said = sentence(cli("fit", digits_store, "-k", 2, "-o", "s3://bucket/out", cwd=tmp_path), 2)
-    assert said.startswith("dmmc: s3://bucket/out is a URL, ")
+    said = sentence(cli("fit", "--method", "cpmmc", digits_store, "-k", 2, "-o", "s3://bucket/out", cwd=tmp_path), 2)
+    assert said.startswith("dmmc: s3://bucket/out is a URL; ")
     assert not list(tmp_path.iterdir())
 
 
 def test_the_help_promises_nothing_that_is_refused(cli: Any) -> None:
-    done = cli("fit", "--help")
+    done = cli("fit", "--method", "cpmmc", "--help")
     assert "not yet" not in done.stdout
-    assert "--storage-option" not in done.stdout
 
 
 def test_a_fit_says_sizes_objective_and_what_it_wrote(cli: Any, digits_store: Path, tmp_path: Path) -> None:
-    done = cli("fit", digits_store, "-k", 3, "-o", "out", cwd=tmp_path)
+    done = cli("fit", "--method", "cpmmc", digits_store, "-k", 3, "-o", "out", cwd=tmp_path)
     run = json.loads((tmp_path / "out" / "run.json").read_text())
-    sizes, objective, written = done.stdout.splitlines()
+    sizes, *names, objective, written = done.stdout.splitlines()
+    with open(tmp_path / "out" / "profile.csv", newline="") as file:
+        told = {
+            line["cluster"]: f"  {line['cluster']}: {line['name']} ({line['size']} rows)"
+            for line in csv.DictReader(file)
+        }
+    assert names == list(told.values())
     assert sizes == f"1797 rows in 3 clusters of {', '.join(map(str, run['sizes']))} rows"
     assert objective.startswith(f"objective {run['objective']:.6g} after {run['passes']} passes")
-    assert written == "written to out: history.jsonl, labels.zarr, model, report.html, run.json, summary"
+    files = "centres, history.jsonl, labels.csv, labels.zarr, model, profile.csv, report.html, run.json, summary"
+    assert written == f"written to out: {files}"
 
 
 def test_max_seconds_keeps_the_best_so_far_and_says_so(cli: Any, long_store: Path, tmp_path: Path) -> None:
-    done = cli("fit", long_store, "-k", 20, "-o", "out", *ENDLESS, "--max-seconds", 2, cwd=tmp_path)
+    done = cli(
+        "fit", "--method", "cpmmc", long_store, "-k", 20, "-o", "out", *ENDLESS, "--max-seconds", 2, cwd=tmp_path
+    )
     assert done.code == 0, done.stderr
     run = json.loads((tmp_path / "out" / "run.json").read_text())
     assert run["choices"]["ended"] == "max_seconds"
@@ -578,7 +620,9 @@ def test_max_seconds_keeps_the_best_so_far_and_says_so(cli: Any, long_store: Pat
 def test_a_terminal_shows_one_live_line_with_everything_on_it(start: Start, long_store: Path, tmp_path: Path) -> None:
     main, terminal = pty.openpty()
     options = [*ENDLESS, "--set", "n_init=2", "--max-seconds", 3]
-    process = start("fit", long_store, "-k", 5, "-o", "out", *options, cwd=tmp_path, stderr=terminal)
+    process = start(
+        "fit", "--method", "cpmmc", long_store, "-k", 5, "-o", "out", *options, cwd=tmp_path, stderr=terminal
+    )
     os.close(terminal)
     shown = b""
     while True:
@@ -714,8 +758,9 @@ def test_a_csv_of_ones_own_goes_all_the_way(cli: Any, tmp_path: Path) -> None:
     told = json.loads(cli("info", "rows.zarr", "--json", "--check", cwd=tmp_path).stdout, parse_constant=pytest.fail)
     assert told["shape"] == [100, 3]
     assert "100 x 3" in cli("info", "rows.zarr", cwd=tmp_path).stdout
-    assert cli("fit", "rows.zarr", "-k", 2, "-o", "out", "--quiet", cwd=tmp_path) == (0, "", "")
-    found = dict(line.split(",") for line in (tmp_path / "out" / "labels.csv").read_text().splitlines()[1:])
+    assert cli("fit", "--method", "cpmmc", "rows.zarr", "-k", 2, "-o", "out", "--quiet", cwd=tmp_path) == (0, "", "")
+    with open(tmp_path / "out" / "labels.csv", newline="") as file:
+        found = {line["id"]: line["label"] for line in csv.DictReader(file)}
     assert {found[f"r{i}"] for i in range(0, 100, 2)} == {"0"}
     assert {found[f"r{i}"] for i in range(1, 100, 2)} == {"1"}
     assert cli("predict", "out", "rows.zarr", "-o", "again.zarr", cwd=tmp_path).code == 0
@@ -732,11 +777,16 @@ def test_the_demo_tells_the_whole_story_anywhere(cli: Any, tmp_path: Path) -> No
     assert done.code == 0, done.stderr
     assert time.monotonic() - before < 60  # 15 s on a machine of its own; benchmarks measure, tests share the machine
     figures = dict(re.findall(r"^(k-means|maximum margin).*?(0\.\d+)", done.stdout, flags=re.MULTILINE))
-    assert float(figures["maximum margin"]) > float(figures["k-means"]) > 0.5
+    assert float(figures["maximum margin"]) > 0.9 > float(figures["k-means"]) > 0.5
+    assert re.findall(r"^  (chosen|came close|try): ", done.stdout, flags=re.MULTILINE) == [
+        "chosen",
+        "came close",
+        "try",
+    ]
     assert "dmmc-demo/report.html" in done.stdout
     assert (tmp_path / "dmmc-demo" / "report.html").is_file()
     commands = re.findall(r"^(?:Try next)? +(\S*dmmc) (\w+)", done.stdout, flags=re.MULTILINE)
-    assert [verb for _, verb in commands] == ["convert", "fit", "predict"]
+    assert [verb for _, verb in commands] == ["fit", "predict"]
     assert cli("demo", cwd=tmp_path).code == 0, "a second demo replaces the first"
     shutil.rmtree(tmp_path / "dmmc-demo")
     (tmp_path / "dmmc-demo").mkdir()
@@ -753,7 +803,7 @@ def test_predict_refuses_features_of_another_order(cli: Any, tmp_path: Path) -> 
         lines = [header, *(",".join(map(repr, map(float, row))) for row in values)]
         (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
         assert cli("convert", f"{name}.csv", f"{name}.zarr", "--quiet", cwd=tmp_path).code == 0
-    assert cli("fit", "a.zarr", "-k", "2", "-o", "out", "--quiet", cwd=tmp_path).code == 0
+    assert cli("fit", "--method", "cpmmc", "a.zarr", "-k", "2", "-o", "out", "--quiet", cwd=tmp_path).code == 0
     assert cli("predict", "out", "a.zarr", "-o", "same.zarr", cwd=tmp_path).code == 0
     done = cli("predict", "out", "b.zarr", "-o", "other.zarr", cwd=tmp_path)
     assert done.code == 2
@@ -778,6 +828,32 @@ def test_none_is_a_word_where_a_parameter_has_that_word(
     cli: Callable[..., Any], digits_store: Path, tmp_path: Path
 ) -> None:
     asked = ("--set", "scale=none", "--set", "transform=none", "--method", "cpmmc")
-    done = cli("fit", digits_store, "-k", 2, "-o", tmp_path / "out", *asked)
+    done = cli("fit", "--method", "cpmmc", digits_store, "-k", 2, "-o", tmp_path / "out", *asked)
     assert done.code == 0, done.stderr
     assert json.loads((tmp_path / "out" / "run.json").read_text())["parameters"]["scale"] == "none"
+
+
+def test_a_table_goes_in_and_new_rows_come_out_as_a_table(cli: Any, tmp_path: Path) -> None:
+    lines = [f"c{i},{i % 7},{10 * (i % 2) + i % 3},{'ab'[i % 2]}" for i in range(60)]
+    (tmp_path / "old.csv").write_text("\n".join(["customer,x,y,plan", *lines]) + "\n")
+    (tmp_path / "new.csv").write_text("plan,y,x,customer\na,1,3,n1\nnew,11,,n2\n")
+    command = "fit old.csv -k 2 -o out --method cpmmc --drop x --missing refuse --json --quiet"
+    told = json.loads(cli(*command.split(), cwd=tmp_path).stdout)
+    assert told["sizes"] == [30, 30]
+    assert told["data"]["name"] == "old.csv"
+    for name in ("new.csv.csv", "new.parquet", "new.zarr"):
+        assert cli("predict", "out", "new.csv", "-o", name, cwd=tmp_path).code == 0
+    written = (tmp_path / "out" / "labels.csv").read_text().replace('"', "")
+    fitted = dict(line.split(",")[:2] for line in written.splitlines()[1:])
+    rows = [line.replace('"', "").split(",") for line in (tmp_path / "new.csv.csv").read_text().splitlines()]
+    assert rows[0] == ["id", "label", "confidence", "runner_up"]
+    assert [row[:2] for row in rows[1:]] == [["n1", fitted["c0"]], ["n2", fitted["c1"]]]
+    assert [str(label) for label in zarr.open(tmp_path / "new.zarr")[:]] == [fitted["c0"], fitted["c1"]]
+    assert json.loads(cli("score", "new.csv.csv", "new.parquet", "--json", cwd=tmp_path).stdout)["accuracy"] == 1
+    (tmp_path / "less.csv").write_text("customer,y\nn1,1\n")
+    assert "less.csv lacks the column 'plan'" in sentence(
+        cli("predict", "out", "less.csv", "-o", "l.csv", cwd=tmp_path), 2
+    )
+    assert not (tmp_path / "l.csv").exists()
+    assert cli("info", "new.csv", "--check", cwd=tmp_path).code == 0
+    assert cli("info", "new.csv", "--check", "--columns", "x,y", "--missing", "refuse", cwd=tmp_path).code == 2

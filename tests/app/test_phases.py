@@ -54,9 +54,9 @@ def test_a_fit_interrupted_as_a_phase_begins_goes_on_to_the_same_bits(
     with pytest.raises(KeyboardInterrupt):
         fit(out, progress=Interrupt(phase))
     made: list[str] = []
-    neighbours, spectral = build._neighbours, build._vectors
+    neighbours, spectral = build._neighbours, build.make_vectors
     monkeypatch.setattr(build, "_neighbours", lambda *a: made.append("neighbours") or neighbours(*a))
-    monkeypatch.setattr(build, "_vectors", lambda *a: made.append("spectral") or spectral(*a))
+    monkeypatch.setattr(build, "make_vectors", lambda *a: made.append("spectral") or spectral(*a))
     fit(out, resume=True)
     before = PHASES.index(phase)
     assert made == [name for name in ("neighbours", "spectral") if PHASES.index(name) >= before]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,8 @@ def test_a_line_is_drawn_ten_times_a_second_and_for_each_new_phase(clock: list[f
     assert shown(stream)[-2] == "label"
 
 
-def test_elsewhere_each_event_is_a_line_of_strict_json() -> None:
+def test_elsewhere_events_are_lines_of_strict_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "EVERY_LINE", 0.0)
     stream = io.StringIO()
     odd = {"gap": np.inf, "objective": -np.inf, "flips": np.nan, "planes": np.int64(3), "seconds": np.float32(0.5)}
     with Progress(stream=stream) as tell:
@@ -90,6 +92,52 @@ def test_elsewhere_each_event_is_a_line_of_strict_json() -> None:
     assert first == {"phase": "read"}
     assert second["gap"] is second["objective"] is second["flips"] is None
     assert (second["planes"], second["seconds"]) == (3, 0.5)
+
+
+def test_elsewhere_a_line_comes_every_few_seconds_with_rounded_numbers(clock: list[float]) -> None:
+    stream = io.StringIO()
+    with Progress(stream=stream) as tell:
+        for step in range(100):
+            clock[0] = 100.0 + step / 10
+            tell({**PASS, "iteration": step, "flips": 12, "rows_per_second": 1_234_567.8})
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["iteration"] for line in lines] == [0, 50]
+    assert lines[0] == {
+        "phase": "search",
+        "iteration": 0,
+        "objective": 51.3,
+        "best": 44.21,
+        "gap": 0.8039,
+        "rows_per_second": 1_235_000,
+        "at_most": 42.4,
+        "flips": 12,
+    }
+
+
+def test_elsewhere_a_phase_that_takes_long_is_said_when_it_says_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "EVERY_LINE", 0.05)
+    stream = io.StringIO()
+    with Progress(stream=stream) as tell:
+        for phase in ("read", "measure", "spectral"):
+            tell({"phase": phase})
+        deadline = time.monotonic() + 10
+        while stream.getvalue().count("\n") < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert [json.loads(line) for line in stream.getvalue().splitlines()] == [{"phase": "read"}, {"phase": "spectral"}]
+
+
+def test_a_part_of_a_phase_says_its_share_and_the_time_left() -> None:
+    part = {"phase": "neighbours", "fraction": 0.25, "seconds": 10.004}
+    for kind, wanted in (
+        (Terminal, "neighbours  25%  about 30 s left"),
+        (io.StringIO, {"phase": "neighbours", "fraction": 0.25, "seconds": 10.0, "left": 30.01}),
+    ):
+        stream = kind()
+        with Progress(stream=stream) as tell:
+            tell({"candidate": "lsmmc", **part} if kind is Terminal else part)
+        assert (
+            shown(stream)[0].removeprefix("lsmmc: ") if kind is Terminal else json.loads(stream.getvalue())
+        ) == wanted
 
 
 def test_a_conversion_says_rows_share_and_time_left() -> None:
@@ -129,3 +177,12 @@ def test_large_numbers_are_short(count: float, text: str) -> None:
 )
 def test_times_are_short(seconds: float, text: str) -> None:
     assert progress._time(seconds) == text
+
+
+def test_the_line_says_that_numba_compiles_at_once(clock: list[float]) -> None:
+    stream = Terminal()
+    with Progress(stream=stream) as tell:
+        tell({"phase": "measure"})
+        tell({"phase": "measure", "compiling": True})
+        tell({"phase": "measure", "compiling": False})
+    assert shown(stream)[:3] == ["measure", "measure  compiling, once after an installation", "measure"]

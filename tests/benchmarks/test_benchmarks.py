@@ -55,9 +55,35 @@ EXPECTED = {
         "measured": {"cells", "missing"},
         "lines": ["digits: lsmmc", "digits: k-means", "digits: held out", "iris: lsmmc", "iris: cpmmc"],
     },
+    "auto": {
+        "measured": {"sets", "structure", "pairs", "times", "memory"},
+        "lines": [
+            "digits: accuracy",
+            "two_views: 1 + above k-means",
+            "sets that are not below k-means",
+            "digits, 3 pairs: mean error",
+            "time, whole / best candidate alone",
+            "time, fast / KMeans(n_init=1)",
+            "digits: seconds, warm",
+            "peak of the resident set / 2 GB",
+        ],
+    },
+    "confidence": {
+        "measured": {"halves", "agreement"},
+        "lines": ["digits, cpmmc: error of the surer half", "digits, cpmmc: confidence less agreement"],
+    },
     "below_start": {
         "measured": {"sets", "variants"},
         "lines": ["iris: accuracy, end / start", "digits: accuracy", "iris, C = 10: accuracy", "from the true labels"],
+    },
+    "lost_clusters": {
+        "measured": {"wide", "uneven"},
+        "lines": [
+            "200 x 600: mean accuracy, rmmc-sg, init=cpmmc",
+            "200 x 600: mean accuracy, rcmmc-sg, tau=.5",
+            "100 - largest error, evommc",
+            "100 - largest error, rcmmc-sg, balance=0.03",
+        ],
     },
     "overhead": {
         "measured": {"overhead", "two_workers"},
@@ -77,7 +103,12 @@ EXPECTED = {
             "mean accuracy, tree, rcmmc-sg",
         ],
     },
-    "peers": {"measured": {"dask_ml", "fits"}, "lines": []},
+    "peers": {"measured": {"runs"}, "lines": ["digits, k = 10: wall, dmmc cpmmc / KMeans"]},
+    "growth": {
+        "measured": {"records", "slopes"},
+        "lines": ["seconds for twice the n", "peak_bytes for twice the n", "seconds for twice the nnz"],
+    },
+    "first_minute": {"measured": {"runs"}, "lines": ["digits, dense, lsmmc: seconds, first - later"]},
     "scaling": {"measured": {"records", "slopes"}, "lines": []},
     "subspace": {
         "measured": {"convex", "planted", "text", "bits"},
@@ -88,6 +119,17 @@ EXPECTED = {
             "text: mean accuracy, LSA + KMeans",
             "text: time, smmc / cpmmc",
             "text: peak above imports",
+        ],
+    },
+    "anchors": {
+        "measured": {"mnist", "others", "shifts", "many", "bits"},
+        "lines": [
+            "by anchors: median accuracy",
+            "MNIST: time, anchors / rows",
+            "shifted images: peak, anchors / rows",
+            "150 clusters of 20,000 rows: report / 5 MB",
+            "same bits: 2 worker(s)",
+            "same bits: resumed",
         ],
     },
     "graph": {
@@ -129,6 +171,32 @@ EXPECTED = {
         "measured": {"errors", "memory"},
         "lines": ["rings of 1,500 points, noise 0.05", "moons of 1,500 points, noise 0.1", "1,500 moons: peak"],
     },
+    "chaos": {
+        "measured": {"seed", "kills", "failed", "fits", "table"},
+        "lines": ["fits that ended right / fits that were disturbed"],
+    },
+    "least_squares": {
+        "measured": {"mnist", "after_graph", "round", "memory"},
+        "lines": ["lsmmc / KMeans(n_init=10)", "lsmmc after the graph", "a round of lsmmc", "peak of the resident set"],
+    },
+    "tables": {
+        "measured": {"runs"},
+        "lines": ["MB of csv: memory", "csv: second run / first", "MB of parquet files", "parquet files: second run"],
+    },
+    "memory": {
+        "measured": {"process", "cluster"},
+        "lines": ["process, spectral, driver: resident / allowed", "cluster, spectral, workers: resident / allowed"],
+    },
+    "large": {
+        "measured": {"sheets", "shifts"},
+        "lines": [
+            "sheets: peak of one process / its limit",
+            "sheets: peak of a worker / its limit",
+            "sheets: bytes of a row on the driver of a cluster",
+            "sheets: time, 2 workers / 1 worker",
+            "shifts: time, predict / reading",
+        ],
+    },
     "out_of_core": {
         "measured": {
             "bytes",
@@ -151,11 +219,17 @@ EXPECTED = {
         ],
     },
 }
+MORE = {"auto": ["--method", "lsmmc"], "peers": ["--who", "dmmc cpmmc,faiss,KMeans,HDBSCAN,LinearSVC"]}
+"""Options beside --small."""
 NEEDS_PROC = {
+    "auto": "/proc/self/status",
     "pairs": "/proc/self/clear_refs",
     "quick": "/proc/self/clear_refs",
     "nystroem": "/proc/self/clear_refs",
+    "memory": "/proc/self/status",
     "out_of_core": "/proc/self/status",
+    "large": "/proc/self/clear_refs",
+    "tables": "/proc/self/status",
 }
 
 
@@ -185,7 +259,7 @@ def small(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Small:
         out = folder / "new folder" / "out.json"
         search = os.pathsep.join([str(repo), *filter(None, [os.environ.get("PYTHONPATH")])])
         done = subprocess.run(
-            [sys.executable, str(path), "--small", "--json", str(out)],
+            [sys.executable, str(path), "--small", "--json", str(out), *MORE.get(name, [])],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": search},
             capture_output=True,
@@ -230,6 +304,30 @@ def test_out_of_core_streams_within_the_limit_to_the_labels_of_a_fit_in_memory(s
     assert found["block_bytes"] <= 16_000_000
     # all is read once; more than the passes of the search read nearly all of it again
     assert found["blocks_read"] > found["blocks"] * (1 + 0.5 * found["workers"]["passes"])
+
+
+def test_large_streams_within_the_limit_to_the_same_labels_everywhere(small: Small) -> None:
+    found = measured(small, "large")["sheets"]
+    assert found["labels_equal"] is True
+    alone = found["fits"]["1 process"]
+    assert alone["peak_bytes"] < found["limit_bytes"]
+    assert alone["reading"]["kept_bytes"] < found["bytes"]
+    assert alone["reading"]["bytes_read"] > 3 * found["bytes"]
+    assert found["predict"]["peak_bytes"] < found["limit_bytes"]
+
+
+def test_fits_whose_processes_are_killed_end_right(small: Small) -> None:
+    found = measured(small, "chaos")
+    assert found["kills"] >= 6
+    assert found["failed"] == 0
+    assert sum(sum(outcomes.values()) for outcomes in found["table"].values()) == len(found["fits"])
+
+
+def test_a_process_and_its_workers_do_not_grow_with_the_number_of_fits(small: Small) -> None:
+    found = measured(small, "memory")
+    growth = {(part, who): of["bytes_a_fit"] for part, by in found.items() for who, of in by.items()}
+    assert len(growth) == 3
+    assert max(growth.values()) < 5e6, growth
 
 
 def test_subspace_fits_give_the_same_bits_however_they_are_run_and_agree_with_a_convex_solver(small: Small) -> None:
@@ -286,17 +384,19 @@ def test_slopes_are_fitted_to_what_is_not_oversubscribed(repo: Path, monkeypatch
     assert scaling.slope(records[:1] + records[3:], "seconds") is None
 
 
-def test_peers_are_scored_beside_ours_where_they_are_installed(small: Small) -> None:
+def test_each_peer_has_a_row_with_scores_or_with_why_there_are_none(small: Small) -> None:
     found = measured(small, "peers")
     _, printed = small("peers")
-    who = {fit["who"] for fit in found["fits"]}
-    if find_spec("dask_ml") is None:
-        assert who == {"dmmc"}
-        assert "dask-ml is not installed" in printed
-    else:
-        assert who == {"dmmc", "dask-ml"}
-        assert "k = 10: time, dmmc / dask-ml" in printed
-    assert all(0 < fit["accuracy"] <= 1 for fit in found["fits"])
+    rows = {run["who"]: run for run in found["runs"]}
+    assert {"dmmc cpmmc", "dmmc cpmmc, 2 workers", "KMeans", "LinearSVC, told the classes"} <= set(rows)
+    for run in rows.values():
+        assert ("missing" in run) != ("wall" in run)
+        assert run["who"] in printed
+        if "wall" in run:
+            assert 0 < run["accuracy"] <= 1
+            assert min(run["wall"], run["cpu"], run["peak_mb"]) > 0
+    assert rows["dmmc cpmmc"]["accuracy"] == rows["dmmc cpmmc, 2 workers"]["accuracy"]  # the same labels
+    assert rows["LinearSVC, told the classes"]["accuracy"] > rows["KMeans"]["accuracy"]
 
 
 def test_a_line_says_whether_it_is_as_wanted(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:

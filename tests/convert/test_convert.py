@@ -174,5 +174,5 @@ def test_a_converted_file_is_clustered_as_the_array_it_holds(tmp_path, load):
     pd.DataFrame(X.astype(int)).to_csv(tmp_path / "digits.csv", index=False, header=False)
     done = convert(tmp_path / "digits.csv", tmp_path / "digits.zarr")
     assert done["dtype"] == "uint8"
-    ours = dmmc.fit(tmp_path / "digits.zarr", 2, random_state=0).labels
-    assert np.array_equal(ours, dmmc.fit(X.astype(np.uint8), 2, random_state=0).labels)
+    ours = dmmc.fit(tmp_path / "digits.zarr", 2, random_state=0, method="cpmmc").labels
+    assert np.array_equal(ours, dmmc.fit(X.astype(np.uint8), 2, random_state=0, method="cpmmc").labels)

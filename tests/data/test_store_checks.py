@@ -164,6 +164,18 @@ def test_an_empty_shard_is_a_missing_chunk_and_not_zeros(tmp_path: Path) -> None
             read(tmp_path / "X.zarr")
 
 
+def test_chunks_longer_than_any_number_of_rows_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    write(tmp_path / "X.zarr", compressors=None)
+    path = tmp_path / "X.zarr" / "zarr.json"
+    metadata = json.loads(path.read_text())
+    metadata["chunk_grid"]["configuration"]["chunk_shape"][0] = 10**39
+    path.write_text(json.dumps(metadata))
+    stored = open_stored(tmp_path / "X.zarr")
+    assert stored is not None
+    with pytest.raises(InputError, match="a chunk of rows 0 to 59 could not be read"):
+        stored.reader.read(*np.array([0, 60]))
+
+
 @pytest.mark.parametrize("what", ["pipe", "link"])
 def test_something_else_than_a_file_in_a_store_is_refused_and_not_waited_for(what: str, tmp_path: Path) -> None:
     write(tmp_path / "X.zarr")

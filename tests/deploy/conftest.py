@@ -225,7 +225,7 @@ def slow() -> list[str]:
 def slow_labels(cli: Any, digits_store: Path, labels_of: Any, tmp_path_factory: pytest.TempPathFactory) -> list[int]:
     """What it finds in one process, undisturbed."""
     out = tmp_path_factory.mktemp("slow") / "out"
-    done = cli("fit", digits_store, "-k", 10, "-o", out, *SLOW)
+    done = cli("fit", "--method", "cpmmc", digits_store, "-k", 10, "-o", out, *SLOW)
     assert done.code == 0, done.stderr
     assert len((out / "history.jsonl").read_text().splitlines()) > 100
     return labels_of(out)

@@ -219,7 +219,9 @@ def test_a_worker_without_a_certificate_of_the_authority_never_joins(
 
 
 def fit(cluster: Cluster, store: Path, out: Path, *options: object, seconds: float = 90) -> Any:
-    return cluster.processes.run("dmmc", "fit", store, "-k", 10, "-o", out, *options, seconds=seconds)
+    return cluster.processes.run(
+        "dmmc", "fit", "--method", "cpmmc", store, "-k", 10, "-o", out, *options, seconds=seconds
+    )
 
 
 def client(folder: Path) -> list[object]:

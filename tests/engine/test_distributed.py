@@ -36,7 +36,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a few rows; they are cut by the driver, which is this process."""
     monkeypatch.setattr(blocks, "ONE_BLOCK", 16 * 1024)
     monkeypatch.setattr(blocks, "FOUR_BLOCKS", 32 * 1024)
-    monkeypatch.setattr("dmmc.estimators.predict_cluster.ONE_BLOCK", 16 * 1024)
+    monkeypatch.setattr("dmmc.estimators.predict_write.ONE_BLOCK", 16 * 1024)
 
 
 def blobs(n: int = 900, d: int = 24, k: int = 3, dtype: str = "f4", seed: int = 0) -> Array:
@@ -101,17 +101,17 @@ def source_of(kind: str, X: Any, folder: Path) -> Any:
 @pytest.mark.parametrize("kind", DENSE)
 def test_a_dense_source_on_a_cluster_has_the_bits_of_the_array_here(client: Any, tmp_path: Path, kind: str) -> None:
     X = blobs()
-    run = dmmc.fit(source_of(kind, X, tmp_path), 3, scheduler=client)
+    run = dmmc.fit(source_of(kind, X, tmp_path), 3, scheduler=client, method="cpmmc")
     assert len(run.history) > 3
-    assert bits(run) == bits(dmmc.fit(X, 3))
+    assert bits(run) == bits(dmmc.fit(X, 3, method="cpmmc"))
 
 
 @pytest.mark.parametrize("kind", SPARSE)
 def test_a_sparse_source_on_a_cluster_has_the_bits_of_the_matrix_here(client: Any, tmp_path: Path, kind: str) -> None:
     X = sparse_rows()
     assert len(open_dataset(X).blocks) > 4
-    run = dmmc.fit(source_of(kind, X, tmp_path), 3, scheduler=client)
-    assert bits(run) == bits(dmmc.fit(X, 3))
+    run = dmmc.fit(source_of(kind, X, tmp_path), 3, scheduler=client, method="cpmmc")
+    assert bits(run) == bits(dmmc.fit(X, 3, method="cpmmc"))
 
 
 def with_outliers() -> Array:
@@ -155,15 +155,20 @@ def test_every_option_on_a_cluster_has_the_bits_of_threads(client: Any, tmp_path
 @pytest.mark.parametrize("kind", ["numpy", "zarr", "dask"])
 def test_weights_that_change_after_the_first_pass_change_on_all_workers(client: Any, tmp_path: Path, kind: str) -> None:
     X = with_outliers()
-    got, wanted = dmmc.fit(source_of(kind, X, tmp_path), 3, scheduler=client), dmmc.fit(X, 3)
+    got, wanted = (
+        dmmc.fit(source_of(kind, X, tmp_path), 3, scheduler=client, method="cpmmc"),
+        dmmc.fit(X, 3, method="cpmmc"),
+    )
     assert bits(got) == bits(wanted)
-    plain = dmmc.fit(blobs(), 3)
+    plain = dmmc.fit(blobs(), 3, method="cpmmc")
     assert bits(wanted) != bits(plain)
 
 
 def test_bytes_on_a_cluster_have_the_bits_of_threads(client: Any, tmp_path: Path) -> None:
     X = blobs(3000, dtype="u1")
-    assert bits(dmmc.fit(source_of("zarr", X, tmp_path), 3, scheduler=client)) == bits(dmmc.fit(X, 3))
+    assert bits(dmmc.fit(source_of("zarr", X, tmp_path), 3, scheduler=client, method="cpmmc")) == bits(
+        dmmc.fit(X, 3, method="cpmmc")
+    )
 
 
 def count_caches() -> int:
@@ -175,15 +180,21 @@ def count_caches() -> int:
 
 def test_workers_forget_the_rows_of_a_fit_that_has_ended(client: Any) -> None:
     seen: list[int] = []
-    dmmc.fit(blobs(), 3, scheduler=client, progress=lambda _: seen.append(sum(client.run(count_caches).values())))
+    dmmc.fit(
+        blobs(),
+        3,
+        scheduler=client,
+        progress=lambda _: seen.append(sum(client.run(count_caches).values())),
+        method="cpmmc",
+    )
     assert max(seen) >= len(client.run(count_caches))
     assert set(client.run(count_caches).values()) == {0}
 
 
 def test_what_a_fit_on_a_cluster_writes_is_what_a_fit_here_writes(client: Any, tmp_path: Path) -> None:
     path = source_of("zarr", blobs(), tmp_path)
-    dmmc.fit(path, 3, out=tmp_path / "there", scores=True, scheduler=client)
-    dmmc.fit(path, 3, out=tmp_path / "here", scores=True)
+    dmmc.fit(path, 3, out=tmp_path / "there", scores=True, scheduler=client, method="cpmmc")
+    dmmc.fit(path, 3, out=tmp_path / "here", scores=True, method="cpmmc")
     for store in ("labels.zarr", "scores.zarr"):
         assert files(tmp_path / "there" / store) == files(tmp_path / "here" / store)
     for name in ("coef.npy", "intercept.npy"):
@@ -216,10 +227,10 @@ def test_workers_write_the_bytes_that_a_prediction_here_writes(
     client: Any, tmp_path: Path, kind: str, k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # chunks of labels of a few blocks each, as in large predictions
-    for module in ("dmmc.results.label_arrays", "dmmc.estimators.predict_cluster"):
+    for module in ("dmmc.results.label_arrays", "dmmc.estimators.predict_write"):
         monkeypatch.setattr(f"{module}.CHUNK_ROWS", 256)
     X = sparse_rows() if "csr" in kind or "sparse" in kind else blobs()
-    model = dmmc.fit(X, k).model
+    model = dmmc.fit(X, k, method="cpmmc").model
     source = source_of(kind, X, tmp_path)
     there, here = ({name: tmp_path / where / f"{name}.zarr" for name in ("labels", "scores")} for where in "th")
     for place in ("t", "h"):

@@ -420,7 +420,7 @@ def test_warnings_point_at_the_line_that_asked_for_the_fit(warned: list[warnings
     dmmc.fit(X, 2, max_iter=1)
     X[0] *= 1e6
     CuttingPlaneMMC(2, random_state=0).fit(X)
-    dmmc.fit(X, 2)
+    dmmc.fit(X, 2, method="cpmmc")
     assert len(warned) >= 5
     for warning in warned:
         assert warning.filename == __file__, warning.message
@@ -466,3 +466,9 @@ def test_where_the_rows_lie_and_their_unit_do_not_matter(shift: float) -> None:
     moved = CuttingPlaneMMC(3, random_state=0, scale="none").fit(1e-3 * X + shift)
     assert np.mean(plain.labels_ == moved.labels_) > 0.99
     assert moved.objective_ == pytest.approx(plain.objective_, rel=1e-2)
+
+
+def test_a_largest_size_beyond_all_rows_is_no_bound() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3)) + 4.0 * np.eye(3)[np.arange(40) % 3]
+    free = CuttingPlaneMMC(3, random_state=0).fit(X)
+    np.testing.assert_array_equal(CuttingPlaneMMC(3, max_size=1e308, random_state=0).fit(X).labels_, free.labels_)

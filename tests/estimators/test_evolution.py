@@ -440,3 +440,46 @@ def test_the_restart_that_agrees_most_with_the_others_may_win() -> None:
     }
     assert by["objective"].objective_ <= by["medoid"].objective_
     assert 0 < by["medoid"].labels_.sum() < len(y)
+
+
+def make_uneven(share: float, count: int = 240) -> tuple[Array, Array]:
+    """Two round clusters, one with this share of the rows."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(count) < share * count).astype(int)
+    return rng.standard_normal((count, 6)) + np.outer(2 * y - 1, np.full(6, 1.5)), y
+
+
+@pytest.mark.parametrize("mutation", ["sweeps", "paper"])
+@pytest.mark.parametrize(("share", "balance"), [(1 / 2, 0.03), (2 / 3, 0.4), (3 / 4, 0.6)])
+def test_clusters_of_two_and_three_to_one_are_found_with_the_default_balance(
+    share: float, balance: float, mutation: str
+) -> None:
+    X, y = make_uneven(share)
+    model = EvolutionaryMMC(mutation=mutation, n_init=2, random_state=0).fit(X)
+    assert model.choices_["balance"] == balance
+    assert dmmc.score(model.labels_, y)["purity_error"] < 0.02
+    assert model.evolved_labels_ is not None
+    assert model.objective_ == pytest.approx(fitness_of(model, X, model.evolved_labels_), abs=1e-6)
+    alone = EvolutionaryMMC(mutation=mutation, n_init=2, random_state=0, balance=balance).fit(X)
+    assert alone.objective_ == pytest.approx(model.objective_, abs=1e-3)
+
+
+def test_a_bound_on_sizes_is_kept_whatever_balance_is_tried() -> None:
+    X, _ = make_uneven(3 / 4)
+    model = EvolutionaryMMC(min_size=0.9, n_init=2, random_state=0).fit(X)
+    assert np.bincount(model.labels_).min() >= 0.45 * len(X)
+
+
+def test_the_medoid_is_one_of_the_restarts_of_the_chosen_balance() -> None:
+    X, y = make_uneven(2 / 3)
+    model = EvolutionaryMMC(select="medoid", n_init=4, random_state=0).fit(X)
+    assert model.choices_["balance"] == 0.4
+    assert dmmc.score(model.labels_, y)["purity_error"] < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["evommc", "fast-evommc"])
+def test_two_classes_of_two_to_one_are_found_in_a_satellites_pixels(load: Any, method: str) -> None:
+    X, y = data_sets.pair(*load("satellite"), 1, 2)
+    run = dmmc.fit(X, 2, method=method, random_state=0)
+    assert dmmc.score(run.labels, y)["purity_error"] < 0.025

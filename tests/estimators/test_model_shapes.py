@@ -10,7 +10,7 @@ import pytest
 
 import dmmc
 from dmmc.errors import InputError
-from dmmc.estimators import CuttingPlaneMMC, StochasticMMC, SubspaceMMC
+from dmmc.estimators import AutoMMC, CuttingPlaneMMC, StochasticMMC, SubspaceMMC, model_shapes
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
 
@@ -94,6 +94,14 @@ def test_a_description_that_says_something_else_is_refused(change: dict[str, Any
         StochasticMMC.from_arrays({**content, **change}, arrays, "it")
 
 
+@pytest.mark.parametrize("params", [{}, {"n_clusters": "auto"}, {"n_clusters": "2..4"}], ids=str)
+def test_a_default_model_that_does_not_say_how_many_clusters_it_has_is_refused(params: dict[str, Any]) -> None:
+    content, arrays = AutoMMC(3).fit(rows()).to_arrays()
+    AutoMMC.from_arrays(content, arrays, "it")
+    with pytest.raises(InputError, match="do not fit together: n_clusters is no whole number"):
+        AutoMMC.from_arrays({**content, "params": params}, arrays, "it")
+
+
 def test_an_array_of_another_method_is_refused() -> None:
     content, arrays = SubspaceMMC(3, max_iter=3).fit(rows()).to_arrays()
     SubspaceMMC.from_arrays(content, arrays, "it")
@@ -106,3 +114,13 @@ def test_a_subspace_of_mapped_rows_is_in_the_coordinates_of_their_features() -> 
     model = SubspaceMMC(3, features="nystroem", n_components=20, max_iter=3).fit(rows())
     again = SubspaceMMC.from_arrays(*model.to_arrays(), "it")
     np.testing.assert_array_equal(again.transform(rows()), model.transform(rows()))
+
+
+def test_a_table_that_does_not_fit_the_model_is_refused() -> None:
+    recipe = dmmc.TablePreparation().fit({"x": [1.0, 2.0, 4.0], "plan": ["a", "b", "a"]}).to_recipe()
+    found = model_shapes.read_table({"table": recipe}, 4, "out")
+    assert found.get_feature_names_out().tolist() == ["x", "plan=a", "plan=b", "plan=other"]
+    with pytest.raises(dmmc.InputError, match="its table gives 4 columns, where 5 are wanted"):
+        model_shapes.read_table({"table": recipe}, 5, "out")
+    with pytest.raises(dmmc.InputError, match=r"out holds a model .*table"):
+        model_shapes.read_table({"table": {**recipe, "columns": [{"name": "x"}]}}, 4, "out")

@@ -459,7 +459,7 @@ def test_pairs_are_proposed_answered_and_given_at_the_terminal(
 ) -> None:
     X, y = data_sets.pair(*load("digits"), 8, 9)
     store = store_of(tmp_path / "rows.zarr", X)
-    assert cli("fit", store, "-k", 2, "-o", tmp_path / "first", "--quiet").code == 0
+    assert cli("fit", "--method", "cpmmc", store, "-k", 2, "-o", tmp_path / "first", "--quiet").code == 0
     file = tmp_path / "pairs.csv"
     done = cli("pairs", tmp_path / "first", store, "-n", 12, "-o", file, "--restarts", 1)
     assert (done.code, done.stdout) == (0, f"12 pairs written to {file}: fill in the column link with must or cannot\n")

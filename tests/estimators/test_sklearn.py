@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dmmc import (
+    AutoMMC,
     CuttingPlaneMMC,
     EvolutionaryMMC,
     InputError,
@@ -29,7 +30,7 @@ VISITED = "rows are visited one by one in a random order, and there are more vis
 
 def expected_failures(estimator: Any) -> dict[str, str]:
     """Of two clusters there is but one good start on the data of these checks; of three there are several."""
-    own = {EvolutionaryMMC: ONE_LABEL, StochasticMMC: VISITED, LeastSquaresMMC: NODES}
+    own = {EvolutionaryMMC: ONE_LABEL, StochasticMMC: VISITED, LeastSquaresMMC: NODES, AutoMMC: NODES}
     why = own.get(type(estimator), RANDOM if estimator.n_clusters > 2 else "")
     kinds = ("dense", "sparse") if why else ()
     return {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in kinds}
@@ -38,6 +39,8 @@ def expected_failures(estimator: Any) -> dict[str, str]:
 @pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
 @parametrize_with_checks(
     [
+        AutoMMC(n_clusters=2),
+        AutoMMC(n_clusters=3),
         CuttingPlaneMMC(),
         CuttingPlaneMMC(n_clusters=3),
         LeastSquaresMMC(),

@@ -459,7 +459,7 @@ def test_the_published_step_is_a_batch_step_an_epoch() -> None:
 def test_all_four_are_on_the_command_line(method: str, cli: Any, digits_store: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     options = ["--method", method, "--set", "C=20", "--set", "max_iter=5", "--quiet"]
-    done = cli("fit", digits_store, "-k", "3", "-o", out, *options)
+    done = cli("fit", "--method", "cpmmc", digits_store, "-k", "3", "-o", out, *options)
     assert done.code == 0, done.stderr
     parameters = json.loads((out / "run.json").read_text())["parameters"]
     assert (parameters["C"], parameters["loss"]) == (20, METHODS[method])
@@ -477,3 +477,31 @@ def test_a_few_more_rows_of_one_cluster_do_not_move_the_border_through_it(loss: 
     before = model.labels_
     model.partial_fit(X[before == 0][:count])
     assert np.mean(model.predict(X) == before) > 0.99
+
+
+@pytest.mark.parametrize("loss", ["compact", "robust-compact"])
+@pytest.mark.parametrize("share", [2 / 3, 3 / 4, 0.85])
+def test_losses_with_wells_leave_uneven_clusters_as_they_are(loss: str, share: float) -> None:
+    rng = np.random.default_rng(5)
+    y = (np.arange(900) < share * 900).astype(int)
+    X = rng.standard_normal((900, 10)) + np.outer(2 * y - 1, np.full(10, 4 / np.sqrt(10)))
+    model = StochasticMMC(loss=loss, random_state=0).fit(X)
+    assert dmmc.score(model.labels_, y)["purity_error"] < 0.01
+    assert model.choices_["balance"] == pytest.approx(0.5 * abs(2 * share - 1), abs=0.01)
+    assert model.partial_fit(X).choices_["balance"] == model.choices_["balance"]
+    assert dmmc.score(model.labels_, y)["purity_error"] < 0.01
+
+
+@pytest.mark.parametrize(
+    "asked", [{"loss": "hinge"}, {"loss": "ramp"}, {"loss": "compact", "balance": 0.03}, {"loss": "compact"}], ids=str
+)
+def test_the_balance_is_that_given_or_the_usual_one_where_no_start_is_uneven(asked: dict[str, Any]) -> None:
+    X, _ = pair()
+    init = (np.arange(len(X)) % (2 if asked == {"loss": "compact"} else 4) > 0).astype(int)
+    assert StochasticMMC(init=init, random_state=0, **asked).fit(X).choices_["balance"] == 0.03
+
+
+def test_no_seed_makes_classes_of_two_to_one_even_in_a_satellites_pixels(load: Any) -> None:
+    X, y = data_sets.pair(*load("satellite"), 1, 2)
+    errors = [dmmc.score(dmmc.fit(X, 2, method="rcmmc-sg", random_state=s).labels, y)["purity_error"] for s in range(6)]
+    assert max(errors) < 0.04

@@ -385,7 +385,7 @@ def test_the_report_shows_rows_along_the_first_two_components(tmp_path: Path) ->
     assert "along the first two of the 3 dimensions that the model has learned" in page
     assert "first component of the subspace" in page
     assert run.info["choices"]["rank"] == 3
-    flat = dmmc.fit(X, 4, out=tmp_path / "plain")
+    flat = dmmc.fit(X, 4, out=tmp_path / "plain", method="cpmmc")
     assert "rank" not in flat.info["choices"]
     assert "along the model&#39;s own directions" in (tmp_path / "plain" / "report.html").read_text(encoding="utf-8")
 

@@ -44,6 +44,7 @@ def python(*command: object, cwd: Path) -> str:
 def test_every_example_has_a_test(examples: Path) -> None:
     tested = {
         "batch.sh",
+        "customers.py",
         "label_a_few_pairs.py",
         "mnist_from_idx.py",
         "pipeline.py",
@@ -53,6 +54,16 @@ def test_every_example_has_a_test(examples: Path) -> None:
         "text.py",
     }
     assert {path.name for path in examples.iterdir() if path.suffix in (".py", ".sh")} == tested
+
+
+def test_customers_are_told_apart_and_their_csv_is_written(examples: Path, tmp_path: Path) -> None:
+    told = python(examples / "customers.py", "customers.csv", cwd=tmp_path)
+    accuracy = re.search(r"accuracy (0\.\d+)", told)
+    assert accuracy is not None
+    assert float(accuracy[1]) > 0.97
+    lines = (tmp_path / "customers.csv").read_text().splitlines()
+    assert len(lines) == 5001
+    assert lines[0].split(",")[0] == '"customer_id"'
 
 
 def test_the_pipeline_labels_rows_it_has_not_seen(examples: Path, tmp_path: Path) -> None:
@@ -172,8 +183,9 @@ def test_the_batch_job_clusters_the_rows_that_are_there_now(examples: Path, tabl
         *about, last = done.stdout.splitlines()
         assert f"{count} x 3" in "\n".join(about)
         assert json.loads(last)["sizes"] == [count // 2, count // 2]
-        assert (tmp_path / "out" / "labels.csv").read_text().startswith("row,cluster\nrow0,")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [table.name, "out", "out.zarr"]
+        labels = (tmp_path / "out" / "labels.csv").read_text().replace('"', "")
+        assert labels.startswith("id,label,name,confidence,runner_up\nrow0,")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [table.name, "out"]
 
 
 def test_the_batch_job_never_clusters_the_rows_of_an_earlier_day(examples: Path, table: Path, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """`dmmc`, but with small blocks, a checkpoint after each pass, and time after each pass for a test to interfere."""
 
+import faulthandler
 import os
+import signal
 import sys
 import time
 
@@ -20,6 +22,7 @@ def slowly(self, event):
 
 
 def main(arguments):
+    faulthandler.register(signal.SIGUSR1)  # says where each thread is
     blocks.ONE_BLOCK, blocks.FOUR_BLOCKS = 16 * 1024, 32 * 1024
     checkpoints.EVERY, checkpoints.SHARE = 0.0, np.inf
     progress.Progress.__call__ = slowly

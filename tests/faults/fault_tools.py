@@ -77,6 +77,8 @@ class Command:
 
     def __init__(self, forks: ForkServer, *arguments: object, pause: float = 0.0, **settings: str) -> None:
         settings = {**QUIET, "PAUSE": str(pause), **settings}
+        if arguments[0] == "fit" and not {"--method", "--constraints"} & set(map(str, arguments)):
+            arguments = ("fit", "--method", "cpmmc", *arguments[1:])
         self.process = forks.start("fault_cli:main", *arguments, path=str(HERE), **settings)
         self.out = Path(str(arguments[arguments.index("-o") + 1])) if "-o" in arguments else None
 

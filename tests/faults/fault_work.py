@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
 import signal
 import time
@@ -131,3 +132,19 @@ def fatal_once(part: Array, folder: str, how: str) -> Array:
     if len(part) and once(folder, "fatal"):
         os.kill(os.getpid(), signal.SIGKILL)
     return part
+
+
+def fit_as_daemon(arguments: list[str]) -> None:
+    """Fit with a worker in a process of multiprocessing that may not start others, and print how that ended."""
+    process = multiprocessing.get_context("fork").Process(target=_try_fit, args=arguments, daemon=True)
+    process.start()
+    process.join(120)
+
+
+def _try_fit(source: str) -> None:
+    import dmmc
+
+    try:
+        dmmc.fit(source, 3, workers=1, method="cpmmc")
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", flush=True)

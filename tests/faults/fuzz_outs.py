@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 import io
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from alterations import Random, alter_arrays, alter_file, alter_json, alter_json_file, list_files, pick
 from forgeries import write_sealed
 from fuzz_stores import convert_csv
+from permissions import without_override
 from stops import Stop, stop_after
 
 import dmmc
@@ -26,12 +26,12 @@ from dmmc.results.label_arrays import read_labels
 
 CODES = (0, 2, 4)
 """Done; bad input; the disk failed."""
-FIT = ("-k", "3", "--quiet", "--n-jobs", "1")
+FIT = ("-k", "3", "--method", "cpmmc", "--quiet", "--n-jobs", "1")
 FAR_AWAY = ("/dev/null", "nowhere", "/")
 
 
 def prepare_outs(folder: Path) -> dict[str, Any]:
-    """A result and one that was left unfinished, of the same rows; gives the labels that both are to have."""
+    """A result and one that was left unfinished, of the same rows; gives their labels, and what each command gives."""
     wanted = {}
     for name in ("result", "unfinished"):
         place = folder / name
@@ -39,11 +39,15 @@ def prepare_outs(folder: Path) -> dict[str, Any]:
         convert_csv(place / "X.zarr")
         (place / "truth.csv").write_text("".join(f"{i % 3}\n" for i in range(72)))
         if name == "result":
-            dmmc.fit(place / "X.zarr", 3, out=place / "out", scores=True, n_jobs=1)
+            dmmc.fit(place / "X.zarr", 3, out=place / "out", scores=True, n_jobs=1, method="cpmmc")
         else:
             with suppress(Stop):
-                dmmc.fit(place / "X.zarr", 3, out=place / "out", n_jobs=1, callbacks=stop_after(2))
-        wanted[name] = dmmc.fit(place / "X.zarr", 3, n_jobs=1).labels.tolist()
+                dmmc.fit(place / "X.zarr", 3, out=place / "out", n_jobs=1, callbacks=stop_after(2), method="cpmmc")
+        labels = dmmc.fit(place / "X.zarr", 3, n_jobs=1, method="cpmmc").labels.tolist()
+        shutil.copytree(place, folder / "unaltered")
+        gave = [done.gave if done.code == 0 else None for done in run_commands(folder / "unaltered")]
+        shutil.rmtree(folder / "unaltered")
+        wanted[name] = {"labels": labels, "gave": gave}
     return wanted
 
 
@@ -57,9 +61,9 @@ def alter_out(source: Path, target: Path, rng: Random) -> str:
     if how < 0.1:
         return f"beside it, {_put_odd(target / pick(rng, ('.out.lock', '.out.partial', '.out.old', '.out.new')), rng)}"
     if how < 0.2:
-        return _replace(pick(rng, [out, *out.iterdir()]), rng)
+        return _replace(pick(rng, [out, *sorted(out.iterdir())]), rng)
     if how < 0.3:
-        path = pick(rng, [out, *out.rglob("*")])
+        path = pick(rng, [out, *sorted(out.rglob("*"))])
         path.chmod(pick(rng, (0o000, 0o000, 0o444)))
         return f"no permission for {path.relative_to(target)}"
     if how < 0.5 and (out / "summary").exists():
@@ -114,61 +118,57 @@ def _alter_lines(path: Path, rng: Random) -> str:
 # -------------------------------------------------------------------------------------------------------- commands
 
 
-def use_out(name: str, words: str, folder: Path, wanted: list[int]) -> str:
-    """Run every command that reads a result folder; a failure is one sentence, and a code that is documented."""
-    store, out, refused = folder / "X.zarr", folder / "out", []
+class Done(NamedTuple):
+    """How a command ended: its exit code, what it said on stderr but for notes, and what it made."""
+
+    code: int
+    said: str
+    gave: Any
+
+
+def use_out(name: str, words: str, folder: Path, wanted: dict[str, Any]) -> str:
+    """Run every command that reads a result folder; it gives what it gives unaltered, or one sentence and a code."""
+    refused, unnoticed, labels = False, False, wanted["labels"]
     with without_override():
-        for number, command in enumerate(
-            [
-                ("report", out),
-                ("predict", out, store, "-o", folder / "labels.zarr"),
-                ("score", out, folder / "truth.csv"),
-                ("score", out / "labels.csv", folder / "truth.csv"),
-                ("pairs", out, store, "-n", "2", "--restarts", "0", "-o", folder / "pairs.csv"),
-                ("fit", store, "-o", out, *FIT, "--resume"),
-            ]
-        ):
-            code, said = run_command(*command)
-            if code not in CODES or (code and (not said.startswith("dmmc: ") or said.count("\n") != 1)):
-                return f"code {code} of command {number}: {said}"
-            refused += [said] if code else []
+        for number, (done, gave) in enumerate(zip(run_commands(folder), wanted["gave"], strict=True)):
+            if done.code not in CODES or (done.code and not is_sentence(done.said)):
+                return f"code {done.code} of command {number}: {done.said}"
+            refused |= done.code != 0 and gave is not None
+            if done.code == 0 and gave not in (None, done.gave):
+                if not words.startswith("labels.csv"):  # a table of labels that anyone may write: it has no checksum
+                    return f"other from command {number}: {done.gave}"
+                unnoticed = True
         try:
-            dmmc.load(out)
-            labels = read_labels(str(out)).tolist()
-        except (InputError, OSError) as error:
-            refused.append(str(error))
-            labels = wanted
-    if labels != wanted:
+            dmmc.load(folder / "out")
+            labels = read_labels(str(folder / "out")).tolist()
+        except (InputError, OSError):
+            refused = True
+    if labels != wanted["labels"]:
         return "other"
-    return "sentence" if refused else "same"
+    return "sentence" if refused else "unnoticeable" if unnoticed else "same"
 
 
-def run_command(*arguments: object) -> tuple[int, str]:
-    """Its exit code, and what it said on stderr but for notes."""
-    said = io.StringIO()
-    with redirect_stderr(said), redirect_stdout(io.StringIO()):
+def run_commands(folder: Path) -> Iterator[Done]:
+    """Every command that reads a result folder, and then one that goes on with it."""
+    store, out, truth = folder / "X.zarr", folder / "out", folder / "truth.csv"
+    labels, pairs = folder / "labels.zarr", folder / "pairs.csv"
+    yield run_command("report", out)
+    yield run_command("predict", out, store, "-o", labels, made=lambda: read_labels(str(labels)).tolist())
+    yield run_command("score", out, truth)
+    yield run_command("score", out / "labels.csv", truth)
+    yield run_command("pairs", out, store, "-n", "2", "--restarts", "0", "-o", pairs, made=pairs.read_text)
+    yield run_command("fit", store, "-o", out, *FIT, "--resume")
+
+
+def is_sentence(said: str) -> bool:
+    return said.startswith("dmmc: ") and said.count("\n") == 1
+
+
+def run_command(*arguments: object, made: Callable[[], Any] = str) -> Done:
+    """Run one command in this process; `made` reads what it has written, if that is to be compared."""
+    said, told = io.StringIO(), io.StringIO()
+    with redirect_stderr(said), redirect_stdout(told):
         code = find_code(cli, [str(one) for one in arguments])
     lines = [line for line in said.getvalue().splitlines() if not line.startswith("dmmc: note:")]
-    return code, "\n".join([*lines, ""])
-
-
-class _Header(ctypes.Structure):
-    _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
-
-
-class _Sets(ctypes.Structure):
-    _fields_ = [("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32)]
-
-
-@contextmanager
-def without_override() -> Iterator[None]:
-    """Let the superuser heed permissions of files as others do (capabilities 1 and 2 of Linux)."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    header, sets = _Header(0x20080522, 0), (_Sets * 2)()
-    libc.capget(ctypes.byref(header), sets)
-    before = sets[0].effective
-    sets[0].effective = before & ~0b110
-    libc.capset(ctypes.byref(header), sets)
-    yield
-    sets[0].effective = before
-    libc.capset(ctypes.byref(header), sets)
+    scores = told.getvalue() if arguments[0] == "score" else ""
+    return Done(code, "\n".join([*lines, ""]), scores + str(made()) if code == 0 else None)

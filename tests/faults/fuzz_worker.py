@@ -24,6 +24,7 @@ import numpy as np
 from alterations import alter_arrays, alter_encoded, alter_file, alter_json, list_files, pick
 from forgeries import sign
 from fuzz_cases import Case, cut_into_blocks, digest, fit, make_cases, write_case
+from fuzz_files import alter_source, prepare_files, use_source
 from fuzz_outs import alter_out, prepare_outs, use_out
 from fuzz_stores import alter_store, prepare_stores, read_store
 
@@ -31,6 +32,7 @@ import dmmc
 from dmmc import report
 from dmmc.errors import InputError
 from dmmc.info import format_info, info
+from dmmc.methods import METHODS
 from dmmc.plain_json import plain
 from dmmc.results import array_folder, atomic_files
 
@@ -46,7 +48,7 @@ Use = Callable[..., str]
 def main(arguments: list[str]) -> None:
     """Do a job that a file describes: prepare cases, or alter them."""
     job = json.loads(Path(arguments[0]).read_text())
-    be_quick(reports=job["kind"] == "result folder")
+    be_quick(reports=job["kind"] in ("prepare", "result folder"))
     if job["kind"] == "prepare":
         prepare(Path(job["folder"]))
     else:
@@ -65,6 +67,8 @@ def be_quick(*, reports: bool) -> None:
 
 def prepare(folder: Path) -> None:
     """Write every case, whole and stopped, and every store, and what each comes to."""
+    (folder / "outs" / "wanted.json").write_text(json.dumps(prepare_outs(folder / "outs")))
+    be_quick(reports=False)
     wanted = {}
     for name, case in make_cases().items():
         place = folder / "cases" / name
@@ -72,7 +76,7 @@ def prepare(folder: Path) -> None:
         wanted[name] = {"fit": write_case(case, place), "model": describe_model(case, place / "whole")}
     (folder / "cases" / "wanted.json").write_text(json.dumps(wanted))
     (folder / "stores" / "wanted.json").write_text(json.dumps(prepare_stores(folder / "stores")))
-    (folder / "outs" / "wanted.json").write_text(json.dumps(prepare_outs(folder / "outs")))
+    (folder / "files" / "wanted.json").write_text(json.dumps(prepare_files(folder / "files")))
 
 
 def run(job: dict[str, Any]) -> None:
@@ -84,7 +88,7 @@ def run(job: dict[str, Any]) -> None:
     wanted = json.loads((folder / "wanted.json").read_text())
     names = [name for name in wanted if job["only"] in name]
     for position, (number, name) in enumerate(product(range(job["count"]), names)):
-        if position < job["first"]:
+        if position < job["first"] or number >= kind.share(name) * job["count"]:
             continue
         key = [job["seed"], zlib.crc32(f"{job['kind']} {name}".encode()), number]
         shutil.rmtree(scratch, ignore_errors=True)
@@ -134,7 +138,7 @@ def alter_folder(kind: str, sealed: bool) -> Callable[[Path, Path, np.random.Gen
         elif how < 0.5:
             arrays, words = alter_arrays(arrays, rng)
         elif how < 0.8:
-            content, words = alter_json(content, rng)
+            content, words = alter_content(content, rng)
         elif how < 0.88:
             rest = {name: description[name] for name in ("kind", "version", "arrays")}
             changed, words = alter_json(rest, rng)
@@ -153,6 +157,15 @@ def alter_folder(kind: str, sealed: bool) -> Callable[[Path, Path, np.random.Gen
         return words
 
     return alter
+
+
+def alter_content(content: dict[str, Any], rng: np.random.Generator) -> tuple[Any, str]:
+    """One thing changed in a description; of a checkpoint mostly in its state, which is a small part of it."""
+    if content.get("search") and rng.random() < 0.6:
+        state, lines = content["search"]
+        changed, words = alter_json(state, rng)
+        return {**content, "search": [changed, lines]}, f"state.{words}"
+    return alter_json(content, rng)
 
 
 def signed(description: Any) -> Any:
@@ -194,22 +207,34 @@ def use_store(name: str, words: str, folder: Path, wanted: dict[str, Any]) -> st
     return "other" if noticed else "unnoticeable"
 
 
+def share_of_case(name: str) -> float:
+    """The two cases of a method are altered most."""
+    return 1.0 if name.partition(",")[0] in METHODS else 0.4
+
+
+def share_evenly(name: str) -> float:
+    return 1.0
+
+
 class Kind(NamedTuple):
     """What is altered, and what is done with it then."""
 
     place: str
+    share: Callable[[str], float]
+    """Of a case: how many of the alterations it gets."""
     alter: Callable[[Path, Path, np.random.Generator], str]
     use: Use
 
 
 CASES = make_cases()
 KINDS = {
-    "checkpoint": Kind("cases", alter_folder("checkpoint", sealed=False), use_checkpoint),
-    "sealed checkpoint": Kind("cases", alter_folder("checkpoint", sealed=True), use_checkpoint),
-    "model": Kind("cases", alter_folder("model", sealed=False), use_model),
-    "sealed model": Kind("cases", alter_folder("model", sealed=True), use_model),
-    "store": Kind("stores", alter_store, use_store),
-    "result folder": Kind("outs", alter_out, use_out),
+    "checkpoint": Kind("cases", share_of_case, alter_folder("checkpoint", sealed=False), use_checkpoint),
+    "sealed checkpoint": Kind("cases", share_of_case, alter_folder("checkpoint", sealed=True), use_checkpoint),
+    "model": Kind("cases", share_of_case, alter_folder("model", sealed=False), use_model),
+    "sealed model": Kind("cases", share_of_case, alter_folder("model", sealed=True), use_model),
+    "file": Kind("files", share_evenly, alter_source, use_source),
+    "store": Kind("stores", share_evenly, alter_store, use_store),
+    "result folder": Kind("outs", share_evenly, alter_out, use_out),
 }
 
 

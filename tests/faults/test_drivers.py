@@ -34,7 +34,7 @@ def source(tmp_path_factory: pytest.TempPathFactory, store_of: Store) -> Path:
 @pytest.fixture
 def wanted(source: Path) -> dict[str, Any]:
     """What a fit in this process gives."""
-    return bits(dmmc.fit(source, 3))
+    return bits(dmmc.fit(source, 3, method="cpmmc"))
 
 
 def begin_with_workers(begin: Begin, source: Path, out: Path) -> tuple[Command, set[int]]:
@@ -236,7 +236,7 @@ import numpy as np
 import dmmc
 
 X = np.load(sys.argv[1])
-run = dmmc.fit(X, 3, workers=2)
+run = dmmc.fit(X, 3, workers=2, method="cpmmc")
 np.save(sys.argv[2], run.labels)
 print("once")
 """
@@ -263,4 +263,4 @@ def test_a_script_without_a_guard_can_start_workers(tmp_path: Path) -> None:
 
         usual.setattr(blocks, "ONE_BLOCK", 14 * MIB)
         usual.setattr(blocks, "FOUR_BLOCKS", 28 * MIB)
-        np.testing.assert_array_equal(np.load(tmp_path / "labels.npy"), dmmc.fit(X, 3).labels)
+        np.testing.assert_array_equal(np.load(tmp_path / "labels.npy"), dmmc.fit(X, 3, method="cpmmc").labels)

@@ -36,7 +36,7 @@ def test_any_history_of_a_fit_ends_with_the_bits_of_an_undisturbed_one(
 ) -> None:
     X = blobs()
     source = store_of(tmp_path / "X.zarr", X, 100)
-    wanted = bits(dmmc.fit(X, 3))
+    wanted = bits(dmmc.fit(X, 3, method="cpmmc"))
     n_passes = len(wanted["history"])
     grid = grids(1)
     save = checkpoints.Checkpoints.save
@@ -58,7 +58,7 @@ def test_any_history_of_a_fit_ends_with_the_bits_of_an_undisturbed_one(
 
             where = {"scheduler": grid.client} if on_cluster else {}
             with suppress(Stop):
-                self.run = dmmc.fit(source, 3, out=self.out, resume=True, progress=hear, **where)
+                self.run = dmmc.fit(source, 3, out=self.out, resume=True, progress=hear, method="cpmmc", **where)
 
         def passes(self) -> int:
             history = self.out / "history.jsonl"

@@ -72,7 +72,9 @@ def test_a_worker_cut_off_for_half_a_minute_and_one_lost_for_good_do_not_change_
     hosts: Hosts, tmp_path: Path, store_of: Callable[..., Path]
 ) -> None:
     X = blobs()
-    wanted = bits(dmmc.fit(X, 3))  # compiles: a worker that has to do so gives no sign of life for a while
+    wanted = bits(
+        dmmc.fit(X, 3, method="cpmmc")
+    )  # compiles: a worker that has to do so gives no sign of life for a while
     stuck = scale(8)
     outage = TCP + 2.5 * stuck
     source, out = store_of(tmp_path / "X.zarr", X, 100), tmp_path / "out"
@@ -84,7 +86,7 @@ def test_a_worker_cut_off_for_half_a_minute_and_one_lost_for_good_do_not_change_
         hosts.start(host, "-m", "dask", "worker", scheduler, *options)
     until(lambda: workers(hosts, scheduler) == "3", "three workers", 60)
 
-    asked = ("fit", source, "-k", 3, "-o", out, "--scheduler", scheduler, "--quiet")
+    asked = ("fit", "--method", "cpmmc", source, "-k", 3, "-o", out, "--scheduler", scheduler, "--quiet")
     waits = {"PAUSE": str(outage / 6), "DASK_DMMC__WAIT__STUCK": f"{stuck}s"}
     fit = hosts.start("c", HERE / "fault_cli.py", *asked, **waits)
     history = out / "history.jsonl"

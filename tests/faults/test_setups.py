@@ -64,7 +64,7 @@ def test_a_worker_with_another_version_is_refused_before_the_run(grids: Grids, s
     (name,) = grid.add(1, PYTHONPATH=f"{other}:{HERE}")
     seen: list[Any] = []
     with pytest.raises(InputError) as error:
-        dmmc.fit(source, 3, scheduler=grid.client, progress=seen.append)
+        dmmc.fit(source, 3, scheduler=grid.client, progress=seen.append, method="cpmmc")
     assert str(error.value) == (
         f"worker {grid.names()[name]} has dmmc 9.9.9, but this process has dmmc {dmmc.__version__}: install the same "
         "versions everywhere."
@@ -78,7 +78,7 @@ def test_a_worker_without_dmmc_is_refused_before_the_run(grids: Grids, source: P
     grid = grids(1)
     (name,) = grid.add(1, PYTHONPATH=str(tmp_path / "without"))
     with pytest.raises(InputError) as error:
-        dmmc.fit(source, 3, scheduler=grid.client)
+        dmmc.fit(source, 3, scheduler=grid.client, method="cpmmc")
     assert str(error.value) == (
         f"worker {grid.names()[name]} has no dmmc, but this process has dmmc {dmmc.__version__}: install the same "
         "versions everywhere."
@@ -98,7 +98,7 @@ def test_a_worker_without_dmmc_that_comes_later_is_noticed(
             grid.add(1, PYTHONPATH=str(tmp_path / "without"))
 
     with pytest.raises(InputError, match=r"worker tcp://.* has no dmmc, but this process has dmmc"):
-        dmmc.fit(source, 3, scheduler=grid.client, progress=join)
+        dmmc.fit(source, 3, scheduler=grid.client, progress=join, method="cpmmc")
 
 
 # ----------------------------------------------------------------------------------------------------------- disks
@@ -114,7 +114,7 @@ def test_labels_come_back_from_workers_that_have_another_disk(
     monkeypatch.setattr("tempfile.tempdir", str(own))
     grid = grids()
     grid.add(2, before=hiding(own))
-    model = dmmc.fit(source, 3).model
+    model = dmmc.fit(source, 3, method="cpmmc").model
     np.testing.assert_array_equal(model.predict(source, scheduler=grid.client), model.labels_)
     with pytest.raises(InputError, match=r"does not see the folder '.*of the driver': a path that all workers see"):
         model.predict(source, out=own / "labels.zarr", scheduler=grid.client)
@@ -130,8 +130,8 @@ def test_a_cold_cache_of_compiled_code_raced_by_four_workers_gives_the_same_bits
     cache = tmp_path / "cache"
     cache.mkdir()
     grid = grids(4, settings={"NUMBA_CACHE_DIR": str(cache)})
-    got = dmmc.fit(source, 3, scheduler=grid.client)
-    assert bits(got) == bits(dmmc.fit(source, 3))
+    got = dmmc.fit(source, 3, scheduler=grid.client, method="cpmmc")
+    assert bits(got) == bits(dmmc.fit(source, 3, method="cpmmc"))
     assert list(cache.rglob("*.nbi")), "the cache was used"
     assert len(grid.names()) == 4
     assert all(process.poll() is None for process in grid.workers.values())
@@ -145,13 +145,13 @@ def test_any_number_of_workers_and_threads_gives_the_same_bits(
     grids: Grids, source: Path, workers: int, threads: int
 ) -> None:
     grid = grids(workers, threads=threads)
-    assert bits(dmmc.fit(source, 3, scheduler=grid.client)) == bits(dmmc.fit(source, 3))
+    assert bits(dmmc.fit(source, 3, scheduler=grid.client, method="cpmmc")) == bits(dmmc.fit(source, 3, method="cpmmc"))
 
 
 def test_a_cluster_is_found_by_its_file_its_address_or_its_client(steady: Grid, source: Path) -> None:
-    wanted = bits(dmmc.fit(source, 2))
+    wanted = bits(dmmc.fit(source, 2, method="cpmmc"))
     for scheduler in (steady.file, str(steady.file), steady.address, steady.client):
-        assert bits(dmmc.fit(source, 2, scheduler=scheduler)) == wanted
+        assert bits(dmmc.fit(source, 2, scheduler=scheduler, method="cpmmc")) == wanted
     assert steady.client.status == "running", "a client that was given is not closed"
 
 

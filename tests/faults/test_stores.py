@@ -91,7 +91,7 @@ def test_a_chunk_damaged_before_the_fit_is_an_error_that_names_its_rows(
     path = store(tmp_path, blobs())
     damage(chunk(path, 7))
     with pytest.raises(InputError) as error:
-        dmmc.fit(path, 3, scheduler=steady.client)
+        dmmc.fit(path, 3, scheduler=steady.client, method="cpmmc")
     assert "rows 700 to 799" in str(error.value)
     assert "X.zarr" in str(error.value)
 
@@ -137,7 +137,7 @@ def test_rows_that_change_during_the_run_are_an_error_that_says_so(steady: Grid,
             zarr.open_array(str(path), mode="r+")[750] = 1.0
 
     with pytest.raises(InputError) as error:
-        dmmc.fit(path, 3, scheduler=steady.client, progress=change)
+        dmmc.fit(path, 3, scheduler=steady.client, progress=change, method="cpmmc")
     assert "X.zarr changed during the run: rows " in str(error.value)
     first, last = (int(word) for word in str(error.value).split("rows ")[1].split(" are")[0].split(" to "))
     assert first <= 750 <= last
@@ -177,7 +177,7 @@ def test_a_worker_with_too_little_memory_is_refused_before_the_run_with_the_numb
 ) -> None:
     grid = grids(1, memory="300MB")
     with pytest.raises(InputError) as error:
-        dmmc.fit(store(tmp_path, blobs()), 3, scheduler=grid.client)
+        dmmc.fit(store(tmp_path, blobs()), 3, scheduler=grid.client, method="cpmmc")
     assert f"worker {grid.names()['w1']} has a memory limit of 300 MB" in str(error.value)
     assert "a fit of X.zarr needs 559 MB on a worker of 1 thread(s) with blocks of 0.0 MB" in str(error.value)
 
@@ -191,14 +191,14 @@ def test_rows_that_workers_cannot_keep_are_streamed_with_the_same_bits(grids: Gr
         passes = [engine.run(fault_work.total, None).tobytes() for _ in range(3)]
     assert set(passes) == {by_threads(X)}
     assert n_blocks < engine.blocks_read < 3 * n_blocks, "some are kept, others read in each pass"
-    assert bits(dmmc.fit(path, 3, scheduler=grid.client)) == bits(dmmc.fit(X, 3))
+    assert bits(dmmc.fit(path, 3, scheduler=grid.client, method="cpmmc")) == bits(dmmc.fit(X, 3, method="cpmmc"))
 
 
 def test_an_array_that_workers_cannot_keep_is_refused_with_advice(grids: Grids) -> None:
     X = blobs()
     grid = grids(2, memory=str(limit(X, 0.3)))
     with pytest.raises(InputError) as error:
-        dmmc.fit(X, 3, scheduler=grid.client)
+        dmmc.fit(X, 3, scheduler=grid.client, method="cpmmc")
     assert "takes 0 MB, but the 2 worker(s) can keep 0 MB of rows: write it to a zarr store" in str(error.value)
     grid.add(2, memory=str(limit(X, 0.3)))
-    assert bits(dmmc.fit(X, 3, scheduler=grid.client)) == bits(dmmc.fit(X, 3))
+    assert bits(dmmc.fit(X, 3, scheduler=grid.client, method="cpmmc")) == bits(dmmc.fit(X, 3, method="cpmmc"))

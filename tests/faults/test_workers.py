@@ -77,8 +77,8 @@ def test_workers_lost_in_every_phase_of_a_fit_do_not_change_a_bit(
                 grid.client.retire_workers([address], close_workers=True)
             lost.append(name)
 
-    wanted = bits(dmmc.fit(X, 3))
-    got = dmmc.fit(where, 3, scheduler=grid.client, progress=lose)
+    wanted = bits(dmmc.fit(X, 3, method="cpmmc"))
+    got = dmmc.fit(where, 3, scheduler=grid.client, progress=lose, method="cpmmc")
     assert len(lost) == len(set(lost)) == 3
     assert len(grid.names()) == 1
     assert bits(got) == wanted
@@ -114,9 +114,9 @@ def test_a_worker_that_dies_while_it_makes_a_chunk_of_a_dask_array_is_replaced(
         fault_work.fatal_once, folder=str(tmp_path), how="once", meta=X[:0]
     )
     source = chunks.map_blocks(csr_array, meta=csr_array(X[:0])) if sparse else chunks
-    got = dmmc.fit(source, 3, scheduler=grid.client)
+    got = dmmc.fit(source, 3, scheduler=grid.client, method="cpmmc")
     assert len(grid.names()) == 1
-    assert bits(got) == bits(dmmc.fit(csr_array(X) if sparse else X, 3))
+    assert bits(got) == bits(dmmc.fit(csr_array(X) if sparse else X, 3, method="cpmmc"))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -127,7 +127,7 @@ def test_a_dask_array_that_cannot_be_made_is_a_sentence(steady: Grid, tmp_path: 
     )
     source = chunks.map_blocks(csr_array, meta=csr_array(X[:0])) if sparse else chunks
     with pytest.raises((InputError, ClusterLost), match="OSError: the tape is torn"):
-        dmmc.fit(source, 3, scheduler=steady.client)
+        dmmc.fit(source, 3, scheduler=steady.client, method="cpmmc")
 
 
 def test_workers_that_die_all_the_time_under_nannies_only_cost_time(
@@ -147,9 +147,9 @@ def test_workers_that_die_all_the_time_under_nannies_only_cost_time(
                     child.kill()
                     killed.append(child.pid)
 
-    got = dmmc.fit(stored(store_of, tmp_path, X), 3, scheduler=grid.client, progress=kill)
+    got = dmmc.fit(stored(store_of, tmp_path, X), 3, scheduler=grid.client, progress=kill, method="cpmmc")
     assert len(killed) == 3
-    assert bits(got) == bits(dmmc.fit(X, 3))
+    assert bits(got) == bits(dmmc.fit(X, 3, method="cpmmc"))
 
 
 # ------------------------------------------------------------------------------------------------ coming and going
@@ -168,9 +168,12 @@ def test_one_worker_then_four_then_two_give_the_same_bits(
             for name in list(grid.workers)[:2]:
                 grid.kill(name)
 
-    wanted = bits(dmmc.fit(X, 3))
+    wanted = bits(dmmc.fit(X, 3, method="cpmmc"))
     assert len(wanted["history"]) > 10
-    assert bits(dmmc.fit(stored(store_of, tmp_path, X), 3, scheduler=grid.client, progress=rescale)) == wanted
+    assert (
+        bits(dmmc.fit(stored(store_of, tmp_path, X), 3, scheduler=grid.client, progress=rescale, method="cpmmc"))
+        == wanted
+    )
 
 
 def test_blocks_are_spread_again_over_workers_that_come_and_taken_from_those_that_go(
@@ -214,7 +217,7 @@ def test_without_workers_the_wait_has_an_end_and_a_sentence(grids: Grids, tmp_pa
                 grid.kill(name)
 
     with limits(workers=2), pytest.raises(ClusterLost) as error:
-        dmmc.fit(X, 3, scheduler=grid.client, progress=end)
+        dmmc.fit(X, 3, scheduler=grid.client, progress=end, method="cpmmc")
     assert str(error.value) == (
         f"the scheduler at {grid.address} has had no worker for 2 s (dmmc.wait.workers): start workers (dask worker "
         "ADDRESS), then go on with --resume (resume=True)."
@@ -230,8 +233,8 @@ def test_workers_that_come_back_within_the_wait_go_on_with_the_run(grids: Grids)
             grid.add(2, wait=False)
 
     with limits(workers=40):
-        got = dmmc.fit(X, 3, scheduler=grid.client, progress=replace)
-    assert bits(got) == bits(dmmc.fit(X, 3))
+        got = dmmc.fit(X, 3, scheduler=grid.client, progress=replace, method="cpmmc")
+    assert bits(got) == bits(dmmc.fit(X, 3, method="cpmmc"))
 
 
 # --------------------------------------------------------------------------------------------------------- poison
@@ -322,10 +325,12 @@ def test_a_worker_that_stands_still_is_passed_over(grids: Grids, tmp_path: Path,
         if event.get("iteration") == 3:
             grid.signal("w2", signal.SIGSTOP)
 
-    dmmc.fit(source, 3, scheduler=grid.client)  # whoever imports and compiles gives no sign of life for a while either
+    dmmc.fit(
+        source, 3, scheduler=grid.client, method="cpmmc"
+    )  # whoever imports and compiles gives no sign of life for a while either
     with limits(stuck=scale(4)):
-        got = dmmc.fit(source, 3, scheduler=grid.client, progress=stop)
-    assert bits(got) == bits(dmmc.fit(X, 3))
+        got = dmmc.fit(source, 3, scheduler=grid.client, progress=stop, method="cpmmc")
+    assert bits(got) == bits(dmmc.fit(X, 3, method="cpmmc"))
     assert os.path.exists(f"/proc/{grid.workers['w2'].pid}"), "it was stopped, not killed"
 
 

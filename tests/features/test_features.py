@@ -26,7 +26,8 @@ from dmmc.engine import Local
 from dmmc.features import build, graph, graph_merge, maps
 from dmmc.features.axes import principal_axes
 from dmmc.features.graph import Index, Neighbours
-from dmmc.features.maps import Manifold, Projection
+from dmmc.features.maps import Manifold
+from dmmc.features.projection import Projection
 from dmmc.model.geometry import measure
 
 Array = NDArray[Any]
@@ -495,7 +496,7 @@ def test_a_row_too_far_out_for_the_index_has_neighbours_at_no_finite_distance() 
 def test_too_few_neighbours_of_an_approximate_index_are_filled_up() -> None:
     candidates = np.array([[2, -1, -1, 0, -1]])
     who, squared = np.empty((1, 4), np.int64), np.empty((1, 4))
-    graph._rank(np.float32([[0.0], [1.0], [3.0]]), np.float32([[1.0]]), candidates, who, squared)
+    graph.rank_candidates(np.float32([[0.0], [1.0], [3.0]]), np.float32([[1.0]]), candidates, who, squared)
     assert who.tolist() == [[0, 2, 2, 2]]
     assert squared.tolist() == [[1.0, 4.0, 4.0, 4.0]]
     found = Neighbours(who, np.sqrt(squared))
@@ -675,7 +676,9 @@ def test_two_clusters_of_uneven_size_from_a_graph_start_stay_uneven(small: float
 def test_features_and_start_are_chosen_from_the_command_line(cli: Any, digits_store: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     asked = ("--set", "features=spectral", "--set", "init=graph", "--set", "n_neighbors=12")
-    done = cli("fit", digits_store, "-k", 10, "-o", out, *asked, "--scores", "--image-shape", "8x8")
+    done = cli(
+        "fit", "--method", "cpmmc", digits_store, "-k", 10, "-o", out, *asked, "--scores", "--image-shape", "8x8"
+    )
     assert done.code == 0, done.stderr
     told = json.loads((out / "run.json").read_text())
     assert told["parameters"]["features"] == told["choices"]["features"] == "spectral"
@@ -831,3 +834,19 @@ def test_new_rows_of_another_width_are_refused() -> None:
     model = CuttingPlaneMMC(2, features="spectral", random_state=0).fit(DIGITS[:300])
     with pytest.raises(InputError, match="X has 63 features, but CuttingPlaneMMC is expecting 64"):
         model.predict(DIGITS[:, 1:])
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_neighbours_have_the_same_bits_however_threads_share_the_rows(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph, "SLICE", 300)
+    rows = np.random.default_rng(3).normal(size=(3 * graph.SLICE + 77, 6)).astype(np.float32)
+    rows[500:540] = rows[460:500]  # equal rows: the lowest number comes first
+    alone = graph.Index(rows, 1).nearest(rows, 5)
+    shared = graph.Index(rows, threads).nearest(rows, 5)
+    np.testing.assert_array_equal(shared.who, alone.who)
+    np.testing.assert_array_equal(shared.distance, alone.distance)
+    for i in (0, 470, 510, len(rows) - 1):
+        squared = ((rows.astype(np.float64) - rows[i]) ** 2).sum(axis=1)
+        np.testing.assert_array_equal(shared.who[i], np.lexsort((np.arange(len(rows)), squared))[:5])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,14 @@ def test_rows_of_which_few_are_distinct_have_a_width() -> None:
     X = np.repeat(rows(6, 3), 50, axis=0)
     found = made(X)
     assert np.isfinite(found.kernel.gamma)
+    assert np.isfinite(features(found, X)).all()
+
+
+def test_rows_that_differ_by_rounding_are_mapped_without_a_word() -> None:
+    X = np.repeat(rows(30, 6), 60, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = made(X + 1e-9 * rows(1800, 6), n_components=200)
     assert np.isfinite(features(found, X)).all()
 
 

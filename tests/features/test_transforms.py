@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.datasets import make_blobs
 
 import dmmc
 from dmmc import InputError
@@ -116,10 +117,13 @@ def test_features_are_those_of_transformed_rows(features: str) -> None:
     np.testing.assert_array_equal(run.model.predict(7.0 * X), run.labels)  # the length of a row does not count
 
 
-def test_an_estimator_with_a_transform_is_no_transformer_to_scikit_learn() -> None:
-    model = dmmc.CuttingPlaneMMC(transform="unit")
-    assert not hasattr(model, "transform")
+def test_the_parameter_transform_stands_beside_the_method_of_this_name() -> None:
+    model = dmmc.CuttingPlaneMMC(transform="unit", random_state=0)
+    assert callable(model.transform)
     assert model.get_params()["transform"] == "unit"
+    X, _ = make_blobs(60, centers=3, random_state=0)
+    fitted = model.set_params(n_clusters=3).fit(X)
+    np.testing.assert_array_equal(fitted.transform(X), fitted.decision_function(X))
     assert model.set_params(transform="none").get_params()["transform"] == "none"
     with pytest.raises(InputError, match="transform is 'foo'"):
         dmmc.CuttingPlaneMMC(transform="foo").fit(np.eye(4))

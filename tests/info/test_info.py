@@ -274,7 +274,7 @@ def test_a_fit_needs_what_was_said_within_a_factor_of_two(tmp_path, shape, k):
     convert(tmp_path / "x.npy", tmp_path / "x.zarr")
     code = f"""
         import dmmc
-        dmmc.fit({str(tmp_path / "x.zarr")!r}, {k})
+        dmmc.fit({str(tmp_path / "x.zarr")!r}, {k}, method="cpmmc")
         print(*(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
     """
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)]

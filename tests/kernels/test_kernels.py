@@ -208,6 +208,15 @@ def test_a_block_without_rows_adds_nothing() -> None:
         assert kernels.scores(rows, np.ones((2, 3))).shape == (0, 2)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wide", [False, True])
+def test_no_hyperplanes_give_no_scores_and_touch_no_memory(kind: str, wide: bool) -> None:
+    rows, _ = exact_rows(np.random.default_rng(0), 300, 5, kind)
+    before = kernels.dispatch.NOTHING.b.copy()
+    assert kernels.scores(rows, np.zeros((0, 5)), wide).shape == (300, 0)
+    np.testing.assert_array_equal(kernels.dispatch.NOTHING.b, before)
+
+
 def test_arrays_in_any_layout_are_taken_without_compiling_again() -> None:
     rng = np.random.default_rng(0)
     rows, _ = exact_rows(rng, 60, 4, "float32")

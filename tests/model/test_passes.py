@@ -82,6 +82,26 @@ def test_a_score_of_0_is_label_1_and_ties_go_to_the_lowest_label() -> None:
     assert passes.decide_labels(np.array([[0.0], [-0.0], [-1e-300], [2.0]])).tolist() == [1, 1, 0, 1]
     assert passes.decide_labels(np.array([[1.0, 1.0, 0.0], [0.0, 2.0, 2.0]])).tolist() == [0, 1]
     assert passes.decide_labels(np.zeros((3, 100))).dtype == np.int8
+    assert passes.decide_labels(np.eye(3, 10_000)[::-1]).tolist() == [2, 1, 0]
+    assert passes.decide_labels(np.pad(np.eye(1), ((0, 0), (9999, 0)))).tolist() == [9999]
+
+
+def test_labels_of_more_than_127_clusters_are_those_of_all_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    X, at = rng.standard_normal((700, 6)), hyperplanes(rng, 400, 6)
+    block, wanted = block_of(X), (X @ at.W.T + at.b + at.price).argmax(axis=1)
+    assert wanted.max() > 127
+    passes.sweep(block, Sweep((asking(at, Drawn(1, 0, 400)),), HINGE, True))
+    np.testing.assert_array_equal(block.cache[0][1], wanted)
+    given = block_of(X, given=wanted.astype(np.int64))
+    np.testing.assert_array_equal(Given().of(given), wanted)
+    whole = passes.leads(block, passes.Gaps(at, np.repeat(np.array([[-1.0, 0.0, 1.0]]), 400, axis=0)))
+    monkeypatch.setattr(passes, "AT_ONCE", 400 * 128)  # in parts of 128 rows
+    np.testing.assert_array_equal(ByScores(at, wide=True).of(block), wanted)
+    np.testing.assert_array_equal(passes.label_rows(block, at), wanted)
+    np.testing.assert_array_equal(
+        passes.leads(block, passes.Gaps(at, np.repeat(np.array([[-1.0, 0.0, 1.0]]), 400, axis=0))), whole
+    )
 
 
 @pytest.mark.parametrize("wide", [True, False])

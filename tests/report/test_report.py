@@ -170,7 +170,7 @@ def hostile_page(k: int = 3) -> Page:
 def test_the_sections_come_in_the_order_in_which_they_are_read() -> None:
     found = [attributes["id"] for attributes in read(page()).all("section")]
     assert found == [
-        *("sizes", "map", "margins", "convergence", "examples", "warnings", "parameters", "versions", "command")
+        *("sizes", "map", "examples", "margins", "warnings", "convergence", "parameters", "versions", "command")
     ]
 
 

@@ -42,7 +42,7 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory, digits: Any) -> Path:
     """OUT/model of a fit with three clusters; to be copied, not changed."""
     out = tmp_path_factory.mktemp("model") / "out"
     names = [f"pixel {i}" for i in range(64)]
-    dmmc.fit(pd.DataFrame(digits[:300], columns=names), 3, out=out)
+    dmmc.fit(pd.DataFrame(digits[:300], columns=names), 3, out=out, method="cpmmc")
     return out / "model"
 
 
@@ -53,7 +53,7 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory, digits: Any) -> Path:
 @pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array])
 def test_a_loaded_model_predicts_the_same_bits(k: int, kind: Callable[..., Any], digits: Any, tmp_path: Path) -> None:
     rows = kind(digits)
-    run = dmmc.fit(rows[:1000], k)
+    run = dmmc.fit(rows[:1000], k, method="cpmmc")
     loaded = dmmc.load(run.save(tmp_path / "out"))
     assert np.array_equal(loaded.predict(rows), run.model.predict(rows))
     assert np.array_equal(loaded.predict(rows[:1000]), run.labels)
@@ -109,7 +109,7 @@ def test_a_loaded_model_can_be_cloned_fitted_and_pickled(model_folder: Path, dig
     assert not hasattr(again, "coef_")
     assert again.get_params() == loaded.get_params()
     assert np.array_equal(again.fit(digits[:300]).labels_, loaded.fit(digits[:300]).labels_)
-    run = dmmc.fit(digits[:300], 3, progress=lambda event: None)
+    run = dmmc.fit(digits[:300], 3, progress=lambda event: None, method="cpmmc")
     assert np.array_equal(pickle.loads(pickle.dumps(run.model)).predict(digits), run.model.predict(digits))
 
 

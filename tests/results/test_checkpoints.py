@@ -51,17 +51,19 @@ def linked() -> list[tuple[int, int, str]]:
 
 
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
-    "two clusters": lambda: {"source": digits(), "n_clusters": 2},
-    "ten clusters": lambda: {"source": digits(), "n_clusters": 10},
+    "two clusters": lambda: {"source": digits(), "n_clusters": 2, "method": "cpmmc"},
+    "ten clusters": lambda: {"source": digits(), "n_clusters": 10, "method": "cpmmc"},
     "random starts": lambda: {"source": digits(), "n_clusters": 3, "init": "random", "n_init": 3},
     "sparse": lambda: {"source": scipy.sparse.csr_array(digits()), "n_clusters": 5, "n_init": 2},
     "weights and outliers": lambda: {
         "source": outlying(),
         "n_clusters": 4,
         "sample_weight": np.random.default_rng(0).random(ROWS),
+        "method": "cpmmc",
     },
     "labels and bounds": lambda: {"source": digits(), "n_clusters": 4, "init": np.arange(ROWS) % 4, "min_size": 0.9},
-    "uneven clusters": lambda: {"source": data_sets.customers(0, ROWS)[0], "n_clusters": 4},
+    "uneven clusters": lambda: {"source": data_sets.customers(0, ROWS)[0], "n_clusters": 4, "method": "cpmmc"},
+    "candidates": lambda: {"source": digits(), "n_clusters": 4, "method": "auto"},
     "linked rows": lambda: {"source": digits(), "n_clusters": 3, "constraints": linked()},
     "seeded again": lambda: {"source": digits(), "n_clusters": 6, "init": "random", "n_init": 1, "min_size": 0},
 }
@@ -223,7 +225,7 @@ def test_a_fit_killed_at_any_file_operation_goes_on_and_an_earlier_result_is_nev
     whole, out, count = tmp_path / "whole", tmp_path / "out", tmp_path / "count"
     fits.start("ten clusters", whole, count=str(count))
     assert fits.code() == 0
-    dmmc.fit(digits(), 3, out=tmp_path / "earlier")
+    dmmc.fit(digits(), 3, out=tmp_path / "earlier", method="cpmmc")
     operations = int(count.read_text())
     assert operations > 100
     kills = [1, 8, 17, 20, operations // 2, operations - 22, *range(operations - 6, operations + 1)]
@@ -260,7 +262,7 @@ def long_store(tmp_path_factory: pytest.TempPathFactory, store_of: Callable[...,
 
 def test_a_hail_of_signals_leaves_a_whole_checkpoint(start: Any, cli: Any, long_store: Path, tmp_path: Path) -> None:
     out, limits = tmp_path / "out", ("--set", "init=random", "--quiet")
-    process = start("fit", long_store, "-k", 5, "-o", out, *ENDLESS, *limits)
+    process = start("fit", "--method", "cpmmc", long_store, "-k", 5, "-o", out, *ENDLESS, *limits)
     wait_for(3, out / "history.jsonl")
     end = time.monotonic() + 3  # well within the time in which they are taken for one
     while process.poll() is None and time.monotonic() < end:
@@ -275,7 +277,9 @@ def test_a_hail_of_signals_leaves_a_whole_checkpoint(start: Any, cli: Any, long_
     passes = len(array_folder.read(place, "checkpoint")[0]["search"][1])
     assert passes >= 3
     assert passes >= len(history(out)) - 1
-    done = cli("fit", long_store, "-k", 5, "-o", out, *ENDLESS, *limits, "--resume", "--max-seconds", 3)
+    done = cli(
+        "fit", "--method", "cpmmc", long_store, "-k", 5, "-o", out, *ENDLESS, *limits, "--resume", "--max-seconds", 3
+    )
     assert done.code == 0, done.stderr
     assert len(history(out)) >= passes
     assert not place.exists()
@@ -284,7 +288,7 @@ def test_a_hail_of_signals_leaves_a_whole_checkpoint(start: Any, cli: Any, long_
 def test_a_fit_interrupted_before_its_search_has_nothing_to_resume(
     start: Any, long_store: Path, tmp_path: Path
 ) -> None:
-    process = start("fit", long_store, "-k", 50, "-o", tmp_path / "made" / "out", *ENDLESS)
+    process = start("fit", "--method", "cpmmc", long_store, "-k", 50, "-o", tmp_path / "made" / "out", *ENDLESS)
     for line in process.stderr:
         if '"start"' in line:
             break
@@ -299,37 +303,37 @@ def test_a_fit_interrupted_before_its_search_has_nothing_to_resume(
 
 def test_an_overwriting_fit_that_was_interrupted_goes_on_beside_the_earlier_result(tmp_path: Path) -> None:
     whole, out = tmp_path / "whole", tmp_path / "out"
-    dmmc.fit(digits(), 3, out=out)
-    dmmc.fit(digits(), 10, out=whole)
+    dmmc.fit(digits(), 3, out=out, method="cpmmc")
+    dmmc.fit(digits(), 10, out=whole, method="cpmmc")
     before = files(out)
     with pytest.raises(Stop) as stopped:
-        dmmc.fit(digits(), 10, out=out, overwrite=True, callbacks=stop_after(4))
+        dmmc.fit(digits(), 10, out=out, overwrite=True, callbacks=stop_after(4), method="cpmmc")
     assert "say --resume (resume=True) in place of --overwrite" in stopped.value.__notes__[0]
     assert files(out) == before
     with pytest.raises(Stop):
-        dmmc.fit(digits(), 10, out=out, resume=True, callbacks=stop_after(4))
+        dmmc.fit(digits(), 10, out=out, resume=True, callbacks=stop_after(4), method="cpmmc")
     assert files(out) == before
-    dmmc.fit(digits(), 10, out=out, resume=True)
+    dmmc.fit(digits(), 10, out=out, resume=True, method="cpmmc")
     assert_same(whole, out)
     assert names(tmp_path) == ["out", "whole"]
 
 
 def test_a_checkpoint_beside_a_folder_of_the_users_does_not_replace_it(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    dmmc.fit(digits(), 3, out=out)
+    dmmc.fit(digits(), 3, out=out, method="cpmmc")
     with pytest.raises(Stop):
-        dmmc.fit(digits(), 4, out=out, overwrite=True, callbacks=stop_after(1))
+        dmmc.fit(digits(), 4, out=out, overwrite=True, callbacks=stop_after(1), method="cpmmc")
     (out / "notes.txt").write_text("mine")
     with pytest.raises(dmmc.InputError, match=r"holds 'notes.txt', which dmmc did not write"):
-        dmmc.fit(digits(), 4, out=out, resume=True)
+        dmmc.fit(digits(), 4, out=out, resume=True, method="cpmmc")
     shutil.rmtree(out)
     out.mkdir()
     (out / "notes.txt").write_text("mine")
     with pytest.raises(dmmc.InputError, match="is not a dmmc result; there is nothing to resume in it"):
-        dmmc.fit(digits(), 4, out=out, resume=True)
+        dmmc.fit(digits(), 4, out=out, resume=True, method="cpmmc")
     assert names(tmp_path) == [".out.partial", "out"]
     shutil.rmtree(out)
-    dmmc.fit(digits(), 4, out=out, resume=True)
+    dmmc.fit(digits(), 4, out=out, resume=True, method="cpmmc")
     assert names(tmp_path) == ["out"]
 
 
@@ -337,7 +341,7 @@ def test_a_checkpoint_beside_a_folder_of_the_users_does_not_replace_it(tmp_path:
 
 
 def test_a_resume_begins_where_there_is_nothing(tmp_path: Path) -> None:
-    dmmc.fit(digits(), 2, out=tmp_path / "a" / "out", resume=True)
+    dmmc.fit(digits(), 2, out=tmp_path / "a" / "out", resume=True, method="cpmmc")
     assert dmmc.load(tmp_path / "a" / "out").n_clusters == 2
 
 
@@ -346,20 +350,20 @@ def test_a_resume_begins_again_where_no_search_had_begun(tmp_path: Path) -> None
     out.mkdir()
     (out / MARK).write_text("")
     (out / "history.jsonl").write_text("{}\n")
-    dmmc.fit(digits(), 2, out=out, resume=True)
+    dmmc.fit(digits(), 2, out=out, resume=True, method="cpmmc")
     assert len(history(out)) == dmmc.load(out).n_iter_
     (tmp_path / ".out.partial").mkdir()
     (tmp_path / ".out.partial" / MARK).write_text("")
-    dmmc.fit(digits(), 3, out=out, resume=True)
+    dmmc.fit(digits(), 3, out=out, resume=True, method="cpmmc")
     assert dmmc.load(out).n_clusters == 3
     assert names(tmp_path) == ["out"]
 
 
 def test_a_finished_fit_is_not_resumed(tmp_path: Path) -> None:
-    dmmc.fit(digits(), 2, out=tmp_path / "out")
+    dmmc.fit(digits(), 2, out=tmp_path / "out", method="cpmmc")
     before = files(tmp_path)
     with pytest.raises(dmmc.InputError, match="is finished: nothing to resume"):
-        dmmc.fit(digits(), 2, out=tmp_path / "out", resume=True)
+        dmmc.fit(digits(), 2, out=tmp_path / "out", resume=True, method="cpmmc")
     assert files(tmp_path) == before
 
 
@@ -375,7 +379,7 @@ def test_a_resume_of_something_and_nothing_is_refused(options: dict[str, Any], w
 def test_without_an_out_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Stop) as stopped:
-        dmmc.fit(digits(), 2, callbacks=stop_after(2))
+        dmmc.fit(digits(), 2, callbacks=stop_after(2), method="cpmmc")
     assert not hasattr(stopped.value, "__notes__")
     assert names(tmp_path) == []
 
@@ -513,9 +517,9 @@ def test_an_out_that_was_left_unfinished_says_how_to_go_on(out: Path, cli: Any, 
         assert done.code == 2
         assert "unfinished" in done.stderr
         assert "--resume" in done.stderr
-    done = cli("fit", digits_store, "-k", 2, "-o", out, "--quiet", "--resume", "--overwrite")
+    done = cli("fit", "--method", "cpmmc", digits_store, "-k", 2, "-o", out, "--quiet", "--resume", "--overwrite")
     assert (done.code, done.stderr) == (2, "dmmc: resume=True was given, and overwrite=True too: choose one of them.\n")
-    done = cli("fit", digits_store, "-k", 2, "-o", out, "--quiet", "--resume")
+    done = cli("fit", "--method", "cpmmc", digits_store, "-k", 2, "-o", out, "--quiet", "--resume")
     assert done.code == 2
     assert "n_clusters is 2, but 4 in the checkpoint" in done.stderr
     assert "sample_weight is None, but" in done.stderr
@@ -617,10 +621,10 @@ def test_a_checkpoint_that_cannot_be_written_does_not_hide_what_ended_the_search
         stop(line)
 
     with pytest.raises(Stop):
-        dmmc.fit(digits(), 10, out=out, callbacks=obstruct)
+        dmmc.fit(digits(), 10, out=out, callbacks=obstruct, method="cpmmc")
     (out / ".checkpoint.new").unlink()
-    dmmc.fit(digits(), 10, out=out, resume=True)
-    dmmc.fit(digits(), 10, out=tmp_path / "whole")
+    dmmc.fit(digits(), 10, out=out, resume=True, method="cpmmc")
+    dmmc.fit(digits(), 10, out=tmp_path / "whole", method="cpmmc")
     assert_same(out, tmp_path / "whole")
 
 
@@ -632,12 +636,12 @@ def test_a_result_that_cannot_be_written_leaves_the_search(tmp_path: Path) -> No
             raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space") as failed:
-        dmmc.fit(digits(), 3, out=out, progress=obstruct)
+        dmmc.fit(digits(), 3, out=out, progress=obstruct, method="cpmmc")
     assert "say --resume" in failed.value.__notes__[0]
     passes: list[Any] = []
-    dmmc.fit(digits(), 3, out=out, resume=True, callbacks=passes.append)
+    dmmc.fit(digits(), 3, out=out, resume=True, callbacks=passes.append, method="cpmmc")
     assert passes == []
-    dmmc.fit(digits(), 3, out=tmp_path / "whole")
+    dmmc.fit(digits(), 3, out=tmp_path / "whole", method="cpmmc")
     assert_same(out, tmp_path / "whole")
 
 
@@ -681,10 +685,10 @@ def test_writing_checkpoints_takes_a_small_part_of_the_time(tmp_path: Path, monk
 def test_the_history_goes_on_in_time(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(Stop):
-        dmmc.fit(digits(), 10, out=out, callbacks=stop_after(5))
+        dmmc.fit(digits(), 10, out=out, callbacks=stop_after(5), method="cpmmc")
     pause = scale(0.3)
     time.sleep(pause)
-    run = dmmc.fit(digits(), 10, out=out, resume=True)
+    run = dmmc.fit(digits(), 10, out=out, resume=True, method="cpmmc")
     seconds = [line["seconds"] for line in run.history]
     assert seconds == sorted(seconds)
     assert seconds[5] - seconds[4] < pause

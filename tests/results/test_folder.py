@@ -48,7 +48,8 @@ def names(folder: Path) -> list[str]:
 
 
 def test_an_out_holds_what_is_promised_and_nothing_else(fitted: Path) -> None:
-    wanted = ["history.jsonl", "labels.zarr", "model", "run.json", "scores.zarr", "summary"]
+    wanted = ["centres", "history.jsonl", "labels.csv", "labels.zarr", "model", "profile.csv"]
+    wanted += ["run.json", "scores.zarr", "summary"]
     assert [name for name in names(fitted) if name != "report.html"] == wanted
     assert (fitted / "report.html").exists() == report.available()
     assert names(fitted.parent) == ["out"]
@@ -76,6 +77,8 @@ def test_run_json_says_all_that_made_the_result(fitted: Path, digits_store: Path
         "seed",
         "data",
         "sizes",
+        "names",
+        "sure",
         "objective",
         "gap",
         "passes",
@@ -84,8 +87,10 @@ def test_run_json_says_all_that_made_the_result(fitted: Path, digits_store: Path
         "warnings",
         "timings",
         "peak_memory_mb",
+        "reading",
+        "map",
     }
-    assert run["command"].startswith(f"dmmc fit {digits_store} -k 10 -o {fitted} --scores")
+    assert run["command"].startswith(f"dmmc fit --method cpmmc {digits_store} -k 10 -o {fitted} --scores")
     assert set(run["parameters"]) == set(dmmc.CuttingPlaneMMC().get_params())
     assert run["parameters"]["n_clusters"] == 10
     assert run["seed"] == run["parameters"]["random_state"] == 0
@@ -127,7 +132,7 @@ def test_the_history_can_be_followed_while_it_is_written(
     rows = np.random.default_rng(0).normal(size=(40_000, 40)).astype(np.float32)
     store = store_of(tmp_path / "x.zarr", rows)
     endless = ("--set", "epsilon=1e-9", "--set", "init=random", "--set", "n_init=4", "--max-seconds", 60)
-    process = start("fit", store, "-k", 10, "-o", tmp_path / "out", *endless, "--quiet")
+    process = start("fit", "--method", "cpmmc", store, "-k", 10, "-o", tmp_path / "out", *endless, "--quiet")
     history = tmp_path / "out" / "history.jsonl"
     seen: list[int] = []
     end = time.monotonic() + 60
@@ -150,9 +155,12 @@ def test_row_ids_of_a_frame_are_in_labels_csv(rows: Any, tmp_path: Path) -> None
     run = dmmc.fit(pd.DataFrame(rows, columns=list("abcd"), index=ids), 2, out=tmp_path / "out", **QUICK)
     with open(tmp_path / "out" / "labels.csv", newline="", encoding="utf-8") as file:
         header, *lines = csv.reader(file)
-    assert header == ["row", "cluster"]
-    assert [name.replace("\\ud800", "\ud800") for name, _ in lines] == ids
-    assert [int(label) for _, label in lines] == run.labels.tolist()
+    assert header == ["id", "label", "name", "confidence", "runner_up"]
+    assert [line[0].replace("\\ud800", "\ud800") for line in lines] == ids
+    assert [int(line[1]) for line in lines] == run.labels.tolist()
+    assert [line[2] for line in lines] == [run.names[label] for label in run.labels]
+    assert np.allclose([float(line[3]) for line in lines], run.confidence, atol=1e-6)
+    assert [int(line[4]) for line in lines] == (1 - run.labels).tolist()
     assert dmmc.load(tmp_path / "out").feature_names_in_.tolist() == list("abcd")
 
 
@@ -164,13 +172,15 @@ def test_row_ids_of_an_anndata_store_are_in_labels_csv(rows: Any, tmp_path: Path
     }
     anndata.AnnData(rows, **frames).write_zarr(tmp_path / "cells.zarr")
     run = dmmc.fit(tmp_path / "cells.zarr", 2, out=tmp_path / "out", **QUICK)
-    lines = (tmp_path / "out" / "labels.csv").read_text().splitlines()
-    assert lines == ["row,cluster", *(f"cell{i},{label}" for i, label in enumerate(run.labels))]
+    table = pd.read_csv(tmp_path / "out" / "labels.csv")
+    assert table["id"].tolist() == list(frames["obs"].index)
+    assert table["label"].tolist() == run.labels.tolist()
 
 
-def test_rows_without_ids_get_no_labels_csv(rows: Any, tmp_path: Path) -> None:
+def test_rows_without_ids_are_numbered_in_labels_csv(rows: Any, tmp_path: Path) -> None:
     dmmc.fit(pd.DataFrame(rows), 2, out=tmp_path / "out", **QUICK)
-    assert not (tmp_path / "out" / "labels.csv").exists()
+    assert pd.read_csv(tmp_path / "out" / "labels.csv")["id"].tolist() == list(range(len(rows)))
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["data"]["ids"] is False
 
 
 def test_ids_that_do_not_fit_the_rows_are_refused_before_the_fit(rows: Any, tmp_path: Path) -> None:
@@ -228,7 +238,9 @@ def test_a_page_that_cannot_be_made_does_not_cost_the_result(
 def test_without_plotly_everything_else_is_written(rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "available", lambda: False)
     dmmc.fit(rows, 2, out=tmp_path / "out", **QUICK)
-    assert names(tmp_path / "out") == ["history.jsonl", "labels.zarr", "model", "run.json", "summary"]
+    assert names(tmp_path / "out") == [
+        *("centres", "history.jsonl", "labels.csv", "labels.zarr", "model", "profile.csv", "run.json", "summary")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -335,11 +347,11 @@ def test_a_pipe_in_the_place_of_a_folder_that_is_put_aside_is_not_waited_for(
 def test_a_history_that_is_a_pipe_is_refused_and_not_waited_for(rows: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(Stop):
-        dmmc.fit(rows, 2, out=out, callbacks=stop_after(1))
+        dmmc.fit(rows, 2, out=out, callbacks=stop_after(1), method="cpmmc")
     (out / "history.jsonl").unlink()
     os.mkfifo(out / "history.jsonl")
     with pytest.raises(dmmc.InputError, match=r"history\.jsonl is no plain file"):
-        dmmc.fit(rows, 2, out=out, resume=True)
+        dmmc.fit(rows, 2, out=out, resume=True, method="cpmmc")
     assert (out / "checkpoint").is_dir()
 
 
@@ -406,7 +418,8 @@ def test_overwriting_replaces_everything(exchange: bool, rows: Any, tmp_path: Pa
     dmmc.fit(frame, 2, out=tmp_path / "out", scores=True, **QUICK)
     dmmc.fit(rows, 3, out=tmp_path / "out", overwrite=True, **QUICK)
     assert dmmc.load(tmp_path / "out").n_clusters == 3
-    assert not {"labels.csv", "scores.zarr"} & set(names(tmp_path / "out"))
+    assert "scores.zarr" not in names(tmp_path / "out")
+    assert pd.read_csv(tmp_path / "out" / "labels.csv")["id"].tolist() == list(range(60))
     assert names(tmp_path) == ["out"]
 
 

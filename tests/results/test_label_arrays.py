@@ -148,3 +148,24 @@ def test_of_two_arrays_both_appear_or_none(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="object"):
         write_arrays({tmp_path / "one.zarr": np.arange(3), tmp_path / "two.zarr": np.array([object()])})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_are_found_in_tables_by_the_name_of_their_column_and_in_idx_files(tmp_path: Path) -> None:
+    import gzip
+
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    from dmmc.results.label_arrays import read_ids
+    from dmmc.results.label_table import write_table
+
+    ids, more = np.array(["a", "b,c", "d"]), {"confidence": np.ones(3), "runner_up": np.zeros(3)}
+    for name in ("l.csv", "l.parquet"):
+        write_table(tmp_path / name, ids, np.array([1, 0, 2]), None, more)
+        assert read_labels(str(tmp_path / name)).tolist() == ["1", "0", "2"]
+        assert read_ids(str(tmp_path / name)) == ids.tolist()
+    (tmp_path / "idx1.gz").write_bytes(gzip.compress(b"\0\0\x08\x01\0\0\0\x03\x07\x00\x09"))
+    assert read_labels(str(tmp_path / "idx1.gz")).tolist() == [7, 0, 9]
+    pa.parquet.write_table(pa.table({"x": [1], "y": [2]}), tmp_path / "no.parquet")
+    with pytest.raises(InputError, match="no column called label; it has 'x', 'y'"):
+        read_labels(str(tmp_path / "no.parquet"))

@@ -238,7 +238,7 @@ def test_sweeps_and_the_published_mutation_find_the_optimum_of_tiny_data(n: int,
             begun = ours.init([[Drawn(0, run, 2)] for run in range(10)])
             state, history, why = drive(ours, begun, max_iter=10_000)
         assert why == "done"
-        assert ours.best(state).fitness == pytest.approx(best, abs=1e-9)
+        assert ours.best(state)[0].fitness == pytest.approx(best, abs=1e-9)
         assert history[-1]["objective"] == pytest.approx(best, abs=1e-9)
     theirs = Published(problem(psi, max(limit, 1.0), population=3, offspring=3), lambda: psi, np.ones(n))
     state, history, why = drive(theirs, theirs.init(10), max_iter=10_000)
@@ -278,7 +278,7 @@ def test_offspring_find_what_one_climb_misses() -> None:
 
         def lowest(**asked: Any) -> float:
             solver = Evolution(problem(psi, 4.0, **asked), engine.run)
-            return solver.best(drive(solver, solver.init([[Drawn(0, 0, 2)]]), max_iter=1000)[0]).fitness
+            return solver.best(drive(solver, solver.init([[Drawn(0, 0, 2)]]), max_iter=1000)[0])[0].fitness
 
         assert lowest(population=4, offspring=8) < lowest(offspring=0) - 1e-6
 
@@ -290,7 +290,7 @@ def test_given_labels_are_a_start(small: tuple[Array, Array, Array]) -> None:
     with Local(cut(psi, 2, given=truth), 1) as engine:
         solver = Evolution(problem(psi, 4.0, offspring=0, together=False), engine.run)
         state, _, _ = drive(solver, solver.init([[Given()]]), max_iter=1000)
-    assert solver.best(state).fitness <= fitness(K, 2.0 * truth - 1.0, 0.5) + 1e-12
+    assert solver.best(state)[0].fitness <= fitness(K, 2.0 * truth - 1.0, 0.5) + 1e-12
 
 
 def test_whitened_rows_are_those_of_the_definition_and_are_made_once(small: tuple[Array, Array, Array]) -> None:

@@ -54,12 +54,16 @@ class Forked:
     @property
     def stdout(self) -> str:
         """What it has written to stdout."""
-        return self._place.with_suffix(".out").read_text(encoding="utf-8", errors="replace")
+        return self._read(".out")
 
     @property
     def stderr(self) -> str:
         """What it has written to stderr."""
-        return self._place.with_suffix(".err").read_text(encoding="utf-8", errors="replace")
+        return self._read(".err")
+
+    def _read(self, suffix: str) -> str:
+        path = self._place.with_suffix(suffix)
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""  # it may not have begun
 
 
 class ForkServer:

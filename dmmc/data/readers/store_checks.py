@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from itertools import islice, product
 from typing import Any
 
-from dmmc.errors import InputError, OutOfTime
+from dmmc.errors import InputError, OutOfTime, StoreFailed
 
 SEAL = "dmmc-seal"
 ATTRIBUTES = ("encoding-type", "shape", "image_shape", "_index", "dmmc-made-up-index")
@@ -53,7 +53,7 @@ def name_damage(name: str) -> Iterator[None]:
     """Say in a sentence what is wrong with the metadata of a store: zarr raises whatever its parsers meet in them."""
     try:
         yield
-    except (InputError, OutOfTime):
+    except (InputError, OutOfTime, StoreFailed):
         raise
     except Exception as error:
         raise InputError(f"{name} is damaged, or of a kind that zarr cannot read ({show_error(error)}).") from error

@@ -1,8 +1,10 @@
 """Zarr arrays, read completely; a missing chunk is an error, not zeros."""
 
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import islice, product
 from typing import Any
 
@@ -15,12 +17,16 @@ from dmmc.data.readers.csr import COLUMNS_OF_INT32, check_indptr, check_lengths,
 from dmmc.data.readers.numbers import as_numbers, memory_dtype, name_rows
 from dmmc.data.readers.store_checks import check_seal, name_damage, show_error
 from dmmc.data.readers.zarr_nodes import MatrixNode, find_index, find_matrix, read_csr_shape
-from dmmc.errors import InputError
+from dmmc.errors import InputError, StoreFailed
 from dmmc.machine import MIB, count_threads
 from dmmc.time_limit import NO_LIMIT, TimeLimit
 
+PAUSES = (0.2, 1.0)
+"""Seconds before a read that failed is tried again: a store may be busy, or a file system come back."""
 READ_BYTES = 4 * MIB
 """A thread reads about this much of a zarr array at a time, and at least one chunk of rows."""
+REMOTE_BYTES = 16 * MIB
+"""The same of an object store, which gives several chunks sooner than one after the other."""
 
 
 def load_zarr(
@@ -103,17 +109,16 @@ def read_all(
     whole = np.empty(array.shape, dtype or memory_dtype(array.dtype, name))
     if whole.size == 0:
         return whole
+    on_disk = not is_remote(array)
     # whole chunks, as zarr decodes a chunk each time a part of it is asked for
     chunk_bytes = array.chunks[0] * whole[0].nbytes
-    step = array.chunks[0] * max(1, READ_BYTES // chunk_bytes)
+    step = array.chunks[0] * max(1, (READ_BYTES if on_disk else REMOTE_BYTES) // chunk_bytes)
 
     def read(start: int) -> None:
         stop = min(start + step, len(whole))
         limit.check(f"{name} was being read")
-        try:
-            part = np.asarray(array[start:stop])
-        except Exception as error:
-            raise unreadable_chunk(name, name_rows(*find_rows(start, stop, indptr)), error) from error
+        # of a store on disk, all chunks were there a moment ago
+        part = read_span(array, start, stop, name, lambda: name_rows(*find_rows(start, stop, indptr)), once=on_disk)
         whole[start:stop] = convert(part, start) if convert else as_numbers(part, name)
 
     with ThreadPoolExecutor(count_threads(n_jobs)) as pool:
@@ -122,8 +127,66 @@ def read_all(
     return whole
 
 
-def unreadable_chunk(name: str, rows: str, error: Exception) -> InputError:
+def is_remote(node: Any) -> bool:
+    """Whether an array or group is in an object store that was opened by its URL."""
+    from dmmc.stores.object_store import ObjectStore  # with zarr, which takes a while to import
+
+    return isinstance(node.store, ObjectStore)
+
+
+@contextmanager
+def many_at_once(node: Any) -> Iterator[None]:
+    """Let zarr ask for many chunks at once, if they come from an object store."""
+    from dmmc.stores.object_store import read_many_at_once
+
+    with read_many_at_once(node.store):
+        yield
+
+
+def read_span(
+    array: Any, start: int, stop: int, name: str, tell_rows: Callable[[], str], *, once: bool = False
+) -> NDArray[Any]:
+    """Read whole chunks of an array, entries start to stop; what fails is tried again, unless `once`.
+
+    `tell_rows` says which rows of the matrix they are, for messages. A chunk that is missing is an error, not zeros.
+    """
+    for pause in (None,) if once else (*PAUSES, None):
+        try:
+            with many_at_once(array):
+                part = np.asarray(array[start:stop])
+            absent = None if once else find_absent_chunk(array, part, start)
+            if absent is not None:
+                raise FileNotFoundError(f"{absent} is missing")
+            return part
+        except StoreFailed as error:  # it was tried often enough
+            raise unreadable_chunk(name, tell_rows(), error) from None
+        except Exception as error:
+            if pause is None:
+                if is_remote(array):
+                    raise _find_damage(array, start, stop, name, tell_rows(), error) from None
+                raise unreadable_chunk(name, tell_rows(), error) from error
+            time.sleep(pause)
+    raise AssertionError
+
+
+def _find_damage(array: Any, start: int, stop: int, name: str, rows: str, error: Exception) -> StoreFailed:
+    """What to raise for chunks of an object store that cannot be decoded: the first of them is named."""
+    sizes = array.shards or array.chunks
+    spans = [(start, stop), *((0, length) for length in array.shape[1:])]
+    for place in product(*(range(a // size, -(-b // size)) for (a, b), size in zip(spans, sizes, strict=True))):
+        try:
+            array[tuple(slice(i * size, (i + 1) * size) for i, size in zip(place, sizes, strict=True))]
+        except Exception as found:
+            key = f"{array.path}/{array.metadata.encode_chunk_key(place)}".lstrip("/")
+            said = f"{array.store.place}/{key} came damaged each time ({show_error(found)}): restore it from a copy."
+            return StoreFailed(f"{name}: {rows} could not be read: {said}")
+    return StoreFailed(f"{name}: {rows} came damaged several times ({show_error(error)}).")
+
+
+def unreadable_chunk(name: str, rows: str, error: Exception) -> InputError | StoreFailed:
     """What to raise for a chunk that zarr cannot read."""
+    if isinstance(error, StoreFailed):
+        return StoreFailed(f"{name}: {rows} could not be read: {error}")
     return InputError(
         f"{name}: a chunk of {rows} could not be read, it is truncated, corrupt or unreadable "
         f"({show_error(error)}): restore it from a copy."
@@ -142,17 +205,22 @@ def check_complete(array: Any, name: str, indptr: NDArray[np.int64] | None) -> N
     """Refuse an array with a missing chunk, which zarr would read as zeros."""
     sentence = describe_missing_chunks(array, name, indptr)
     if sentence is not None:
-        raise InputError(sentence)
+        raise (StoreFailed if is_remote(array) else InputError)(sentence)
 
 
 def describe_missing_chunks(array: Any, name: str, indptr: NDArray[np.int64] | None = None) -> str | None:
-    """Say in a sentence which chunks are missing in the store; None if none is. `indptr` as in `read_all`."""
+    """Say in a sentence which chunks are missing in the store; None if none is. `indptr` as in `read_all`.
+
+    Of a store that cannot be listed nothing is known: a chunk that is missing is an error when it is read.
+    """
+    if not array.store.supports_listing:
+        return None
     # a shard is one object in the store, whatever the chunks in it
     sizes = array.shards or array.chunks
     grid = [math.ceil(length / size) for length, size in zip(array.shape, sizes, strict=True)]
     stored = _list_keys(array) - {"zarr.json", ".zarray", ".zattrs", ".zmetadata"}
     if array.shards:  # zarr takes an empty one for one without chunks
-        stored = {key for key in stored if _find_size(array, key)}
+        stored = _drop_empty(array, stored)
     keys = ((array.metadata.encode_chunk_key(at), at[0] * sizes[0]) for at in product(*(range(n) for n in grid)))
     # a few are named: the grid of a hollow store may be too large to walk
     missing = list(islice(((key, start) for key, start in keys if key not in stored), 3))
@@ -179,6 +247,8 @@ def find_absent_chunk(array: Any, part: NDArray[Any], first: int) -> str | None:
     """
     from zarr.core.sync import sync
 
+    if is_remote(array):  # that is an error there
+        return None
     sizes = array.shards or array.chunks
     spans = [(first, first + len(part)), *((0, length) for length in array.shape[1:])]
     fill = 0 if array.fill_value is None else array.fill_value
@@ -193,11 +263,15 @@ def find_absent_chunk(array: Any, part: NDArray[Any], first: int) -> str | None:
     return None
 
 
-def _find_size(array: Any, key: str) -> int:
+def _drop_empty(array: Any, keys: set[str]) -> set[str]:
+    """The keys of objects that hold something."""
     from zarr.core.sync import sync
 
-    path = (array.store_path / key).path
-    return int(sync(array.store.getsize(path)))
+    if is_remote(array):
+        within = f"{array.path}/" if array.path else ""
+        sizes = sync(array.store.find_sizes(within))
+        return {key for key in keys if sizes.get(within + key)}
+    return {key for key in keys if sync(array.store.getsize((array.store_path / key).path))}
 
 
 def _list_keys(array: Any) -> set[str]:

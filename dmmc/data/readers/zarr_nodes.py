@@ -4,22 +4,41 @@ import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from dmmc.data.readers.numbers import check_shape
 from dmmc.data.readers.store_checks import refuse_odd_files
-from dmmc.errors import InputError, refuse_url
+from dmmc.errors import InputError, StoreFailed
+from dmmc.stores.urls import Remote, find_remote
 
 MADE_UP = "dmmc-made-up-index"
 """Attribute of an obs or var whose index `dmmc convert` made up, as AnnData wants one: it names nothing."""
 
 
+def name_store(source: Any) -> str:
+    """The name of a store in messages."""
+    found = find_remote(source)
+    return found.name if isinstance(found, Remote) else Path(source).name
+
+
 @contextmanager
-def open_store(path: str) -> Iterator[Any]:
-    """Open a zarr store on disk, a directory or a .zip file: its root, an array or a group."""
-    refuse_url(path)
+def open_store(source: str | Remote) -> Iterator[Any]:
+    """Open a zarr store: its root, an array or a group.
+
+    source : on disk, the path of a directory or a .zip file; else the URL of an object store
+    """
+    found = find_remote(source)
+    if isinstance(found, Remote):
+        yield _open_remote(found)
+        return
+    path: str = found
     if not os.path.exists(path):
-        raise InputError(f"{path!r} does not exist: the path of a zarr store is wanted.")
+        folder, name = os.path.split(path)
+        near = get_close_matches(name, os.listdir(folder or ".") if os.path.isdir(folder or ".") else [], 1)
+        hint = f"did you mean {os.path.join(folder, near[0])!r}? The" if near else "the"
+        raise InputError(f"{path!r} does not exist: {hint} path of a zarr store or of a file is wanted.")
     refuse_odd_files(path)
     import zarr
 
@@ -37,6 +56,25 @@ def open_store(path: str) -> Iterator[Any]:
                 "or write one from a file of another kind with `dmmc convert`."
             ) from error
         yield node
+
+
+def _open_remote(place: Remote) -> Any:
+    """The root of a zarr store in an object store."""
+    import zarr
+
+    from dmmc.stores.object_store import ObjectStore, refuse
+
+    store = ObjectStore(place)
+    try:
+        return zarr.open(store, mode="r")
+    except (InputError, StoreFailed):
+        raise
+    except Exception as error:
+        if store.refused is not None:
+            raise refuse(place, store.refused) from None
+        if isinstance(error, FileNotFoundError):
+            raise InputError(f"there is no zarr store at {place}: no zarr.json, .zarray or .zgroup is there.") from None
+        raise InputError(f"{place} is not a zarr store that can be opened ({type(error).__name__}).") from None
 
 
 class MatrixNode(NamedTuple):
@@ -95,6 +133,11 @@ def _list_candidates(group: Any) -> str:
 
 def _list_matrices(group: Any) -> Iterator[Any]:
     """All nodes below a group that could be meant."""
+    if not group.store.supports_listing and group.metadata.consolidated_metadata is None:
+        raise InputError(
+            f"{group.store.place}/{group.path} is a group, and neither can a web server list what is in it nor has it "
+            "consolidated metadata (zarr.consolidate_metadata): say which matrix is meant with component=."
+        )
     for _, node in sorted(group.members()):
         kind = _find_kind(node)
         if kind == "group":

@@ -1,0 +1,72 @@
+"""How many clusters? Evidence from one graph of a sample, for every number at once: a suggestion, no verdict (E38)."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dmmc.array_types import Array
+from dmmc.choose.evidence import make_evidence
+from dmmc.features import graph_merge
+from dmmc.features.kmeans import fit_kmeans
+from dmmc.features.projection import scale_rows
+
+LOWEST, HIGHEST = 2, 20
+"""Numbers that are compared where none are named."""
+GROUPS = 3
+"""Groups that are joined, times the highest number."""
+FLOOR = 2e-3
+"""Added to cuts and to distances from 1, which may be 0."""
+
+
+class Suggestion(NamedTuple):
+    """What speaks for each number of clusters."""
+
+    numbers: Array
+    """(r,) the numbers that were compared."""
+    cut_jumps: Array
+    """(r,) how much more of a cluster's edges leave it with one cluster more, as a log ratio."""
+    merge_jumps: Array
+    """(r,) how much weaker the next join of two clusters is than the last one was, as a log ratio."""
+    eigengaps: Array
+    """(r,) how much farther from 1 the next eigenvalue is, as a log ratio."""
+    number: int
+    runner_up: int
+
+    def describe(self) -> dict[str, Any]:
+        """As `run.json` has it."""
+        evidence = {name: getattr(self, name) for name in ("cut_jumps", "merge_jumps", "eigengaps")}
+        return {
+            "suggestion": self.number,
+            "runner_up": self.runner_up,
+            "compared": self.numbers.tolist(),
+            **{name: np.round(values, 4).tolist() for name, values in evidence.items()},
+        }
+
+
+def suggest_number(places: Array, low: int = LOWEST, high: int = HIGHEST) -> Suggestion:
+    """Compare numbers of clusters from `low` to `high` on rows (n, p).
+
+    1. the graph of the rows and its leading eigenvectors, by which rows are put into many small groups
+    2. groups are joined along the graph until one is left; the cut of each number of clusters on the way
+    3. the number is suggested after which cuts rise most, then the next such; merge heights and eigenvalues are kept
+       as further evidence
+    """
+    high = max(min(high, len(places) - 2), 1)
+    low = min(low, high)
+    found = make_evidence(places, high + 1)  # 1
+    count = min(GROUPS * high, len(places))
+    groups = fit_kmeans(scale_rows(found.vectors[:, :high], unit=True), count, 0).labels_
+    strengths, cuts = graph_merge.join_all(found.graph, groups, high + 1)  # 2
+    numbers = np.arange(low, high + 1)
+    levels = np.log(cuts / np.maximum(np.arange(len(cuts)) - 1, 1) + FLOOR)
+    away = np.log(np.maximum(1.0 - found.values, 0.0) + FLOOR)
+    jumps = levels[numbers + 1] - levels[numbers]
+    order = np.argsort(-jumps, kind="stable")  # 3
+    return Suggestion(
+        numbers,
+        jumps,
+        strengths[numbers + 1] - strengths[numbers],
+        away[numbers] - away[numbers - 1],
+        int(numbers[order[0]]),
+        int(numbers[order[min(1, len(order) - 1)]]),
+    )

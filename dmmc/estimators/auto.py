@@ -1,0 +1,364 @@
+"""`auto`: several clusterings of the same rows, judged without labels; the best is the answer."""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dmmc.array_types import Array
+from dmmc.choose.judge import CLEARLY, Verdict, choose, judge, link_rows
+from dmmc.choose.number_of_clusters import HIGHEST, LOWEST, suggest_number
+from dmmc.choose.sample import AXES, Sample, take_sample
+from dmmc.choose.structure import NONE_ABOVE, find_ratio
+from dmmc.data.dataset import Rows
+from dmmc.engine import Engine
+from dmmc.errors import ClusteringWarning, InputError, NotFeasible, OutOfTime, Warned, collect_warnings, warn
+from dmmc.estimators import parameters
+from dmmc.estimators.candidate_keeper import CandidateKeeper, Phases
+from dmmc.estimators.checks import attach_weights, check_number, draw_seed
+from dmmc.estimators.cutting_plane import CuttingPlaneMMC
+from dmmc.estimators.enter_views import prepare_rows
+from dmmc.estimators.fitting import MarginClusterer
+from dmmc.estimators.least_squares import LeastSquaresMMC
+from dmmc.estimators.nearest_centres import NearestCentres
+from dmmc.estimators.parameters import (
+    ANCHORS_MEANING,
+    ANCHORS_RANGE,
+    GRAPH_MEANING,
+    GRAPH_RANGE,
+    MAX_CLUSTERS,
+    Checked,
+    RunParameters,
+    Words,
+    document,
+    parameter,
+)
+from dmmc.estimators.source_clusterer import SourceClusterer
+from dmmc.machine import count_threads
+from dmmc.model.geometry import measure
+from dmmc.model.label_counts import count_labels
+from dmmc.pairs.io import Links
+from dmmc.process_state import use_one_blas_thread
+from dmmc.solvers.driver import Callback, Keeper
+from dmmc.time_limit import TimeLimit
+
+GRAPH_ROWS = 1_000_000
+"""Rows beyond which no graph of all of them is made: one of anchors is, unless graph="rows"."""
+PASSES = 1000
+"""Of a search, at most: what the time that is left is guessed by."""
+
+
+def read_numbers(n_clusters: Any) -> tuple[int, int]:
+    """The least and the largest number of clusters that is asked for: a number, "auto" or "5..20"."""
+    wanted = f'a whole number of clusters, 2 to {MAX_CLUSTERS:,}, "auto", or a range such as "5..20"'
+    if isinstance(n_clusters, str):
+        if n_clusters == "auto":
+            return LOWEST, HIGHEST
+        found = re.fullmatch(r"(\d+)\.\.(\d+)", n_clusters)
+        low, high = (int(part) for part in found.groups()) if found else (0, 0)
+        if not 2 <= low <= high <= MAX_CLUSTERS:
+            raise InputError(f"n_clusters is {n_clusters!r}; {wanted} is wanted.")
+        return low, high
+    check_number("n_clusters", n_clusters, wanted, 1, MAX_CLUSTERS + 1, whole=True)
+    return int(n_clusters), int(n_clusters)
+
+
+@dataclass
+class Candidate:
+    """One clustering that is tried."""
+
+    name: str
+    model: MarginClusterer
+    parameters: Mapping[str, Any]
+    """Of `dmmc.fit`, to fit it alone; empty where there is no such method."""
+    seconds: float = 0.0
+    verdict: Verdict | None = None
+    why_not: str = ""
+    told: Sequence[Warned] = field(default_factory=list)
+
+    def describe(self, chosen: bool) -> dict[str, Any]:
+        """As `run.json` has it."""
+        done = self.verdict is not None
+        return {
+            "name": self.name,
+            "chosen": chosen,
+            "score": self.verdict.score if self.verdict is not None else None,
+            "sizes": count_labels(self.model.labels_, int(self.model.n_clusters)).tolist() if done else None,
+            "seconds": round(self.seconds, 3),
+            "why_not": self.why_not,
+            "parameters": dict(self.parameters),
+        }
+
+
+@document
+@dataclass(eq=False, repr=False)
+class AutoMMC(RunParameters, SourceClusterer):
+    """Chooses for you: tries k-means and maximum margin clusterings, keeps the one that cuts fewest near rows apart.
+
+    Candidates are k-means, `cpmmc` from its labels, and `lsmmc` with all that it chooses by itself (transform of rows,
+    graph of neighbours, text recipe). Each is judged on graphs of the nearest neighbours of a sample of rows, without a
+    label: the normalised cut. The first is kept unless another one is clearly better: that is k-means, and `lsmmc` for
+    rows of more than 64 columns (images, features of networks, words).
+
+    [parameters]
+
+    Attributes
+    ----------
+    labels_ : int32 array of n labels, what `predict` gives on the training rows; 0 is the largest cluster
+    n_clusters_ : int, how many clusters there are
+    choices_ : dict: `candidates`, what was tried; `n_clusters`, evidence for their number where it was looked for
+    candidate_labels_ : dict, the labels of each candidate by its name
+    coef_, intercept_, objective_, n_iter_, history_ : of the candidate that was chosen
+    n_features_in_, feature_names_in_
+    """
+
+    most_clusters = MAX_CLUSTERS
+
+    n_clusters: int | str = parameter(
+        "auto",
+        Checked(f'a whole number of clusters, 2 to {MAX_CLUSTERS:,}, "auto", or a range such as "5..20"', read_numbers),
+        'how many clusters; "auto" suggests a number from 2 to 20, and says what speaks for it',
+    )
+    _: KW_ONLY
+    effort: str = parameter(
+        "balanced",
+        Words(("fast", "balanced", "best")),
+        'how much to try: "fast" makes no graph of all rows; "best" adds margins between features of the graph and of '
+        "a kernel",
+    )
+    graph: str = parameter("auto", GRAPH_RANGE, GRAPH_MEANING)
+    n_anchors: int | str = parameter("auto", ANCHORS_RANGE, ANCHORS_MEANING)
+
+    @property
+    def method(self) -> str:
+        """What `dmmc.fit` calls it."""
+        return "auto"
+
+    @property
+    def max_passes(self) -> int:
+        """Passes that a candidate makes at most."""
+        return PASSES
+
+    def check_parameters(self) -> None:
+        """Refuse a parameter in one sentence."""
+        parameters.check_parameters(self)
+
+    def plain_params(self) -> dict[str, Any]:
+        """Parameters that a file can hold; the number of clusters is the one that was found."""
+        params = super().plain_params()
+        return {**params, "n_clusters": self.n_clusters_}
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """What is written of the model: of the candidates all but how long they took, so that it has the same bits."""
+        content, arrays = super().to_arrays()
+        candidates = [{**one, "seconds": None} for one in self.choices_.get("candidates", [])]
+        return {**content, "choices": {**self.choices_, "candidates": candidates}}, arrays
+
+    def fit_on(
+        self,
+        engine: Engine,
+        *,
+        sample_weight: ArrayLike | None = None,
+        links: Links | None = None,
+        listener: Callback | None = None,
+        keeper: Keeper | None = None,
+        limit: TimeLimit | None = None,
+        phases: Phases | None = None,
+    ) -> Self:
+        """Find the clusters of an engine's rows: try, judge, keep the best.
+
+        `phases` is filled with what candidates have made, for whoever goes on with the same rows.
+
+        1. a sample of rows, on the scale and with the transform that candidates on raw rows will have
+        2. the number of clusters, where it is asked for, and whether there is any structure
+        3. each candidate; one that fails or runs out of time is left out, unless it is the first
+        4. the verdicts
+        """
+        limit = TimeLimit(self.max_seconds) if limit is None else limit
+        seed = draw_seed(self.random_state)
+        rows = attach_weights(engine.dataset, sample_weight)
+        low, high = read_numbers(self.n_clusters)
+        self._refuse_few_rows(rows, low)
+        self._set_columns(rows)
+        self.candidate_labels_: dict[str, Array] = {}
+        engine.use(rows)
+        if high == 1:
+            self.n_clusters_ = 1
+            self._put_all_in_one_cluster(engine, seed)
+            return self
+        if listener is not None:
+            listener({"phase": "measure"})
+        sample, fingerprint, by_angle = self._take_sample(engine, low, seed, limit)  # 1
+        self.n_clusters_, notes = self._look_for_structure(sample.places, low, high, seed, by_angle)  # 2
+        candidates = self._propose(rows, seed)
+        phases = {} if phases is None else phases
+        for candidate in candidates:  # 3
+            engine.use(rows)
+            if candidate.name == "cpmmc":
+                candidate.model.set_params(init=candidates[0].model.labels_)
+            own = CandidateKeeper(keeper, candidate.name, fingerprint, phases)
+            self._try(candidate, candidate is candidates[0], engine, own, listener, limit)
+            if candidate.why_not:
+                continue
+            self.candidate_labels_[candidate.name] = candidate.model.labels_
+        engine.use(rows)
+        self._judge(candidates, sample, phases, rows)  # 4
+        self._conclude(candidates, notes, fingerprint, by_angle or rows.n_features > AXES)
+        return self
+
+    def _judge(self, candidates: Sequence[Candidate], sample: Sample, phases: Phases, rows: Rows) -> None:
+        """Give a verdict on each clustering: on the axes of all rows that a candidate has made, else on the sample."""
+        made = [arrays["rows"] for (_, phase), arrays in phases.items() if phase == "axes" and "rows" in arrays]
+        threads = count_threads(self.n_jobs)
+        with use_one_blas_thread():
+            if made:
+                links = link_rows(sample.rows, made[0], threads)
+            else:
+                inner = link_rows(np.arange(len(sample.rows)), sample.places, threads)
+                links = inner._replace(rows=sample.rows, who=sample.rows[inner.who])
+            for candidate in candidates:
+                labels = self.candidate_labels_.get(candidate.name)
+                if labels is not None:
+                    k, weight = self.n_clusters_, rows.weight
+                    sizes = count_labels(labels, k) if weight is None else np.bincount(labels, weight, k)
+                    candidate.verdict = judge(links, labels, sizes)
+
+    def _take_sample(self, engine: Engine, k: int, seed: int, limit: TimeLimit) -> tuple[Sample, str, bool]:
+        """A sample of rows, the fingerprint of the data, and whether rows are compared by angle."""
+        first = NearestCentres(k, transform="auto", scale=self.scale, random_state=seed, n_jobs=self.n_jobs)
+        with (
+            collect_warnings(),  # the candidates say it again
+            use_one_blas_thread(),
+            prepare_rows(first, engine, seed, limit) as (inner, transform, scale),
+        ):
+            geometry, _ = measure(inner.dataset, inner.rows, scale)
+            by_angle = inner.dataset.is_sparse and (transform is None or transform.kind != "log-normalise")
+            return take_sample(inner.dataset, geometry, seed, by_angle), geometry.fingerprint, by_angle
+
+    def _look_for_structure(
+        self, places: Array, low: int, high: int, seed: int, by_angle: bool
+    ) -> tuple[int, dict[str, Any]]:
+        """The number of clusters, and what is to be told about it and about structure."""
+        notes: dict[str, Any] = {}
+        with use_one_blas_thread():
+            k = low
+            if low < high or isinstance(self.n_clusters, str):
+                found = suggest_number(places, low, high)
+                k = max(found.number, min(2, len(places)))
+                notes["n_clusters"] = found.describe()
+            if len(places) > max(10, 2 * k):
+                ratio = find_ratio(places, k, by_angle, seed)
+                notes["structure_ratio"] = ratio
+                if ratio > NONE_ABOVE:
+                    warn(
+                        f"no structure was found: rows are as near to each other across {k} clusters as those of one "
+                        f"Gaussian cloud of the same covariance ({ratio:.2f} of its cut; clusters have less than "
+                        f"{NONE_ABOVE}). The clusters may mean little; try other columns or another number.",
+                        ClusteringWarning,
+                    )
+        return k, notes
+
+    def _propose(self, rows: Rows, seed: int) -> list[Candidate]:
+        """Candidates, from simple to not so simple."""
+        common = {
+            name: getattr(self, name)
+            for name in ("min_size", "max_size", "scale", "n_jobs", "max_seconds", "callbacks")
+        }
+        graph: dict[str, Any] = {"graph": self.graph, "n_anchors": self.n_anchors}
+        common |= {"n_clusters": self.n_clusters_, "random_state": seed}
+        asked = {name: value for name, value in graph.items() if value != "auto"}
+        found = [
+            Candidate("k-means", NearestCentres(transform="auto", **common), {}),
+            Candidate("cpmmc", CuttingPlaneMMC(transform="auto", **common), {"method": "cpmmc", "transform": "auto"}),
+        ]
+        if rows.is_sparse or self.effort != "fast":
+            found.append(Candidate("lsmmc", LeastSquaresMMC(**graph, **common), {"method": "lsmmc", **asked}))
+        if self.effort == "best":
+            more: dict[str, Any] = {"features": "spectral", "init": "graph", "transform": "auto"}
+            found.append(
+                Candidate(
+                    "cpmmc, spectral", CuttingPlaneMMC(**more, **graph, **common), {"method": "cpmmc", **more, **asked}
+                )
+            )
+            if not rows.is_sparse:
+                more = {"features": "nystroem", "init": "k-means"}
+                found.append(Candidate("lsmmc, kernel", LeastSquaresMMC(**more, **common), {"method": "lsmmc", **more}))
+        for candidate in found:
+            if self.n_clusters_ > candidate.model.most_clusters:
+                candidate.why_not = f"it takes at most {candidate.model.most_clusters:,} clusters"
+            by_rows = candidate.model.wants_graph and self.graph == "rows"
+            if rows.n_rows > GRAPH_ROWS and by_rows and not rows.is_sparse:
+                candidate.why_not = (
+                    f"a graph of more than {GRAPH_ROWS:,} rows would take long: graph='anchors' is for them"
+                )
+            if candidate.model.wants_graph and self.preparation_ is not None and self.preparation_.has_categories:
+                # and a cut between categories costs nothing, whatever the numbers say: the judge would prefer it
+                candidate.why_not = "the nearest rows of a table with categories are those of the same categories"
+        return found
+
+    def _try(
+        self,
+        candidate: Candidate,
+        first: bool,
+        engine: Engine,
+        keeper: CandidateKeeper,
+        listener: Callback | None,
+        limit: TimeLimit,
+    ) -> None:
+        """Fit a candidate, and take note of its time, its warnings, and why it failed."""
+        if candidate.why_not:
+            return
+        if not first and limit.is_over:
+            candidate.why_not = "the time was up"
+            return
+
+        def tell(event: dict[str, Any]) -> None:
+            if listener is not None:
+                listener({**event, "candidate": candidate.name})
+
+        began = time.perf_counter()
+        with collect_warnings() as told:
+            try:
+                candidate.model.fit_on(engine, listener=tell, keeper=keeper, limit=limit)
+            except (NotFeasible, OutOfTime) as error:
+                if first:
+                    raise
+                candidate.why_not = "the time was up" if isinstance(error, OutOfTime) else str(error)
+        candidate.told, candidate.seconds = told, time.perf_counter() - began
+
+    def _conclude(self, candidates: Sequence[Candidate], notes: dict[str, Any], fingerprint: str, wide: bool) -> None:
+        """Take over the winner, and say what was tried; of wide rows (images, features, words) `lsmmc` comes first."""
+        scored = [(c, c.verdict) for c in candidates if c.verdict is not None]
+        if wide:
+            scored.sort(key=lambda pair: pair[0].name != "lsmmc")
+        winner = scored[choose([verdict.score for _, verdict in scored])][0]
+        assert winner.verdict is not None
+        for candidate, verdict in scored:
+            if candidate is not winner:
+                candidate.why_not = _compare(verdict, winner.verdict)
+        self._take_over(winner.model)
+        self.choices_ = {
+            **winner.model.choices_,
+            "chosen": winner.name,
+            **notes,
+            "fingerprint": fingerprint,
+            "candidates": [candidate.describe(candidate is winner) for candidate in candidates],
+        }
+        for warned in winner.told:
+            warn(warned.message, warned.category)
+        for candidate in candidates:
+            if candidate.verdict is None and candidate.why_not != "the time was up":
+                warn(f"{candidate.name} was not tried: {candidate.why_not.rstrip('.')}.", ClusteringWarning)
+
+
+def _compare(verdict: Verdict, winner: Verdict) -> str:
+    """Why a candidate was not chosen."""
+    if winner.score / CLEARLY <= verdict.score <= CLEARLY * winner.score:
+        return "about as good"
+    if verdict.cut * CLEARLY < verdict.score and verdict.cut <= winner.cut:
+        return "a cluster is suspiciously small"
+    return f"cuts {verdict.cut / winner.cut:.1f} times as many near rows apart"

@@ -1,0 +1,53 @@
+"""An earlier result, as far as a new one is compared with it."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dmmc.array_types import Array
+from dmmc.errors import InputError, refuse_url
+from dmmc.results.contents import UNFINISHED, is_unfinished, read_run
+from dmmc.results.label_arrays import read_ids, read_labels
+from dmmc.results.summary_folder import read_centres, read_summary
+
+
+class Earlier(NamedTuple):
+    """Labels and centres of an earlier result."""
+
+    name: str
+    labels: Array
+    """(n,) of its rows."""
+    ids: Array | None
+    """(n,) of its rows, as texts; None where they had none."""
+    centres: Array | None
+    """(k, d) means of the raw columns; None in results of older versions."""
+    n_clusters: int
+
+
+def read_earlier(path: str | Path) -> Earlier:
+    """Read what is compared of the result in a folder."""
+    refuse_url(path)
+    folder = Path(path)
+    if not folder.is_dir():
+        raise InputError(f"{path} is not a folder that dmmc wrote; the OUT of an earlier fit is wanted to match with.")
+    if is_unfinished(folder):
+        raise InputError(f"{path} {UNFINISHED}")
+    run = read_run(folder)
+    labels = read_labels(str(folder))
+    _, summary = read_summary(folder / "summary")
+    ids = _read_table_ids(folder) if run["data"].get("ids", True) else None
+    if ids is not None and len(ids) != len(labels):
+        raise InputError(f"{path} has {len(labels)} labels and {len(ids)} row ids: one of its files was changed.")
+    k = len(summary.sizes)
+    return Earlier(str(path), labels.astype(np.int64), ids, read_centres(folder / "centres", k), k)
+
+
+def _read_table_ids(folder: Path) -> Array | None:
+    """The ids in the table of labels, if there is one."""
+    if (folder / "labels.parquet").is_file():
+        from pyarrow import parquet
+
+        return np.array(parquet.read_table(folder / "labels.parquet", columns=["id"])["id"].to_pylist(), str)
+    found = read_ids(str(folder / "labels.csv"))
+    return None if found is None else np.array(found, str)

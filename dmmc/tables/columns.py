@@ -1,0 +1,99 @@
+"""What each column of a table is: number, category, truth value or date; and how it becomes numbers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.compute
+from numpy.typing import NDArray
+from pyarrow import types
+
+from dmmc.array_types import Array
+from dmmc.errors import InputError
+
+OTHER = "other"
+"""Name of the column of categories that are rare, or were not met when the preparation was learned."""
+MISSING = "missing"
+"""Category of cells without one."""
+DAY = 86_400e6
+"""Microseconds: dates are days since 1970."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column of a table becomes numbers.
+
+    kind : "number", "boolean", "date" (days since 1970) or "category" (one column a category, 1 where a row has it)
+    fill : stands for a missing number
+    shift, scale : numbers are less `shift`, then divided by `scale`; categories are only divided
+    categories : those that have a column; others share the column `OTHER`
+    """
+
+    name: str
+    kind: str
+    fill: float = 0.0
+    shift: float = 0.0
+    scale: float = 1.0
+    categories: tuple[str, ...] = ()
+
+    @property
+    def names_out(self) -> list[str]:
+        """Names of the columns of the matrix."""
+        if self.kind != "category":
+            return [self.name]
+        return [f"{self.name}={category}" for category in (*self.categories, OTHER)]
+
+    def encode(self, values: Any) -> Array:
+        """The columns of the matrix, of shape (n, 1) or (n, categories + 1)."""
+        if self.kind != "category":
+            numbers = to_numbers(values, self.kind)
+            numbers = np.where(np.isnan(numbers), self.fill, numbers)
+            return ((numbers - self.shift) / self.scale)[:, None]
+        texts = pyarrow.compute.fill_null(values.cast(pyarrow.string()), MISSING)
+        found = pyarrow.compute.index_in(texts, value_set=pyarrow.array(self.categories, pyarrow.string()))
+        codes = np.asarray(pyarrow.compute.fill_null(found, len(self.categories)))
+        one_hot = np.zeros((len(codes), len(self.categories) + 1))
+        one_hot[np.arange(len(codes)), codes] = 1.0 / self.scale
+        return one_hot
+
+
+def find_kind(values: Any, name: str) -> str:
+    """What a column holds, by its type; "nothing" where every cell is missing."""
+    return "nothing" if values.null_count == len(values) else name_kind(values.type, name)
+
+
+def name_kind(kind: Any, name: str) -> str:
+    """What a column of a type of pyarrow holds."""
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_null(kind):
+        return "nothing"
+    if types.is_boolean(kind):
+        return "boolean"
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return "date"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "category"
+    raise InputError(
+        f"column {name!r} is of type {kind}: numbers, texts, truth values or dates are wanted; leave it out."
+    )
+
+
+def to_numbers(values: Any, kind: str) -> NDArray[np.float64]:
+    """Cells of a column as float64, NaN where they are missing."""
+    if kind == "date":
+        if not types.is_timestamp(values.type) or values.type.unit != "us":
+            values = values.cast(pyarrow.timestamp("us"), safe=False)
+        values = values.cast(pyarrow.int64())
+    elif kind == "boolean":
+        values = values.cast(pyarrow.int8())
+    numbers: NDArray[np.float64] = np.asarray(values.cast(pyarrow.float64(), safe=False).to_numpy(), np.float64)
+    return numbers / DAY if kind == "date" else numbers
+
+
+def to_texts(values: Any) -> list[str]:
+    """Cells of a column as texts; `MISSING` where there is none."""
+    texts: list[str] = pyarrow.compute.fill_null(values.cast(pyarrow.string()), MISSING).to_pylist()
+    return texts

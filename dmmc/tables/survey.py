@@ -1,0 +1,206 @@
+"""What one reading of a table finds of each column: how many, how far apart, how often, all different or not."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow.compute
+from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
+
+from dmmc.errors import InputError
+from dmmc.info.row_numbers import BY_NAME, FEWEST, Numbers, describe_columns, join
+from dmmc.tables.columns import MISSING, find_kind, to_numbers, to_texts
+from dmmc.tables.rows import TableRows
+
+MOST_TEXTS = 100_000
+"""Different texts of a column that are counted."""
+AT_ONCE = 2**22
+"""Hashes that are sorted at once."""
+
+
+class ColumnSurvey:
+    """What was found of one column.
+
+    kind : as of `find_kind`
+    n_rows, missing, first_missing : rows, those without a value, and the first of these
+    counts : how often each text occurs; None where there are more than `MOST_TEXTS`
+    scaler : mean and variance of the numbers that are given
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.kind = "nothing"
+        self.n_rows = self.missing = 0
+        self.first_missing = -1
+        self.counts: Counter[str] | None = Counter()
+        self.scaler = StandardScaler()
+        self.run: Numbers | None = None
+        self.hashes: Hashes | None = Hashes()
+
+    def add(self, values: Any, place: Callable[[int], str]) -> None:
+        """Look at the next cells; `place` says where a row is."""
+        kind = find_kind(values, self.name)
+        if self.kind == "nothing":
+            self.kind = kind
+        if kind not in (self.kind, "nothing"):
+            raise InputError(
+                f"column {self.name!r} holds a {self.kind} at first, and a {kind} in row {self.n_rows} (from 0) or "
+                "after it: one kind is wanted, or leave the column out."
+            )
+        lost = find_missing(values, kind)
+        if lost.any():
+            if self.missing == 0:
+                self.first_missing = self.n_rows + int(np.argmax(lost))
+            self.missing += int(lost.sum())
+            self.hashes = None
+        if kind == "category":
+            self._add_texts(values)
+        elif kind != "nothing":
+            numbers = to_numbers(values, kind)
+            if np.isinf(numbers).any():
+                where = place(self.n_rows + int(np.argmax(np.isinf(numbers))))
+                raise InputError(f"column {self.name!r} holds infinity in {where}: finite numbers are wanted.")
+            self._add_numbers(numbers[~lost])
+        self.n_rows += len(values)
+        named = BY_NAME.fullmatch(self.name) is not None
+        if self.hashes is not None and not (kind == "category" or (kind == "number" and named)):
+            self.hashes = None
+        if self.hashes is not None and not self.hashes.add(to_texts(values)):
+            self.hashes = None
+
+    def _add_texts(self, values: Any) -> None:
+        if self.counts is None:
+            return
+        for pair in values.drop_null().value_counts().to_pylist():
+            self.counts[str(pair["values"])] += pair["counts"]
+        if len(self.counts) > MOST_TEXTS:
+            self.counts = None
+
+    def _add_numbers(self, given: NDArray[np.float64]) -> None:
+        if len(given):
+            self.scaler.partial_fit(given[:, None])
+            run = describe_columns(given[:, None])
+            self.run = run if self.run is None else join(self.run, run)
+
+    @property
+    def is_different(self) -> bool:
+        """Whether no two rows hold the same, in a column that may name them."""
+        return self.n_rows >= FEWEST and self.hashes is not None and self.hashes.find_twin() is None
+
+    def count_texts(self) -> dict[str, int]:
+        """How often each text occurs, cells without one included."""
+        assert self.counts is not None
+        found = dict(self.counts)
+        if self.missing:
+            found[MISSING] = found.get(MISSING, 0) + self.missing
+        return found
+
+    def find_reason(self, most_categories: int) -> str:
+        """Why the column says nothing of what a row is like; "" where it may."""
+        if self.missing == self.n_rows:
+            return "it is empty"
+        if BY_NAME.fullmatch(self.name) is not None:
+            return "it is called an id"
+        if self.kind == "category":
+            if self.counts is None:
+                return f"it holds more than {MOST_TEXTS:,} different texts"
+            counts = sorted(self.count_texts().values(), reverse=True)
+            if len(counts) == 1:
+                return "it holds one value"
+            if sum(counts[:most_categories]) < self.n_rows / 2:
+                return f"it holds {len(counts)} different texts, which hardly repeat"
+            return ""
+        assert self.run is not None
+        if self.run.low[0] == self.run.high[0]:
+            return "it holds one value"
+        ordered = bool(self.run.whole[0] and (self.run.rises[0] or self.run.falls[0]))
+        if self.kind == "number" and self.n_rows - self.missing >= FEWEST and ordered:
+            return "it numbers the rows"
+        return ""
+
+
+class Hashes:
+    """Hashes of texts, kept on disk, to tell whether any text came twice."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._file: Any = None
+        self._twin: Any = False
+
+    def add(self, texts: list[str]) -> bool:
+        """Take the next texts; whether they differ among themselves."""
+        found = np.fromiter(map(hash, texts), np.int64, len(texts))
+        if len(np.unique(found)) < len(found):
+            return False
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="dmmc-ids-")  # noqa: SIM115 - it lives as long as this object
+        self._file.write(found.tobytes())
+        self._count += len(found)
+        return True
+
+    def find_twin(self) -> int | None:
+        """A hash that came twice, or None."""
+        if self._twin is False:
+            self._twin = self._search() if self._count else None
+        found: int | None = self._twin
+        return found
+
+    def _search(self) -> int | None:
+        parts = -(-self._count // AT_ONCE)
+        for part in range(parts):
+            chosen = np.sort(np.concatenate([some[some % parts == part] for some in self._read()]))
+            twins = np.flatnonzero(chosen[1:] == chosen[:-1])
+            if len(twins):
+                return int(chosen[twins[0]])
+        return None
+
+    def _read(self) -> Iterable[NDArray[np.int64]]:
+        self._file.seek(0)
+        while data := self._file.read(8 * AT_ONCE // 4):
+            yield np.frombuffer(data, np.int64)
+
+
+def survey(rows: TableRows, columns: list[str], keep: Any = None) -> dict[str, ColumnSurvey]:
+    """Read a table once; `keep` takes a part to the rows of it that count."""
+    found = {name: ColumnSurvey(name) for name in columns}
+    for part in rows.parts(columns):
+        part = part if keep is None else keep(part)
+        for name, column in found.items():
+            column.add(part.column(name), rows.place)
+    return found
+
+
+def find_missing(values: Any, kind: str) -> NDArray[np.bool_]:
+    """Which cells hold nothing; a number that is none counts as such."""
+    lost: NDArray[np.bool_] = np.asarray(pyarrow.compute.is_null(values, nan_is_null=kind == "number"))
+    return lost
+
+
+def find_repeated(rows: TableRows, name: str) -> tuple[str, list[int]] | None:
+    """A text that a column holds more than once, and the first two rows that hold it; None where there is none."""
+    hashes = Hashes()
+    seen: dict[str, int] = {}
+    start = 0
+    for part in rows.parts([name]):
+        texts = to_texts(part.column(name))
+        if not hashes.add(texts):
+            for row, text in enumerate(texts, start):
+                if text in seen:
+                    return text, [seen[text], row]
+                seen[text] = row
+        start += len(texts)
+    twin = hashes.find_twin()
+    if twin is None:
+        return None
+    seen, start = {}, 0
+    for part in rows.parts([name]):
+        for row, text in enumerate(to_texts(part.column(name)), start):
+            if hash(text) == twin:
+                if text in seen:
+                    return text, [seen[text], row]
+                seen[text] = row
+        start += part.num_rows
+    return None

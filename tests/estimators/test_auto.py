@@ -1,0 +1,208 @@
+"""`auto`: candidates on one read, judged without labels; the same bits everywhere; k suggested; no structure said."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs, make_moons
+
+import dmmc
+from dmmc import AutoMMC, ClusteringWarning, InputError
+from dmmc.estimators.nearest_centres import NearestCentres
+
+NAMES = ["k-means", "cpmmc", "lsmmc"]
+
+
+def blobs(n: int = 300, k: int = 3, seed: int = 0) -> tuple[Any, Any]:
+    return make_blobs(n, n_features=5, centers=k, cluster_std=1.0, center_box=(-12, 12), random_state=seed)  # type: ignore[no-any-return]
+
+
+def fit(*args: Any, **options: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ClusteringWarning)
+        return dmmc.fit(*args, **options)
+
+
+def test_the_default_is_auto_and_says_what_it_tried() -> None:
+    X, y = blobs()
+    run = dmmc.fit(X, 3)
+    assert isinstance(run.model, AutoMMC)
+    assert dmmc.score(run.labels, y)["accuracy"] == 1.0
+    candidates = run.choices["candidates"]
+    assert [c["name"] for c in candidates] == NAMES
+    assert sum(c["chosen"] for c in candidates) == 1
+    chosen = next(c for c in candidates if c["chosen"])
+    assert chosen["name"] == run.choices["chosen"]
+    assert chosen["sizes"] == np.bincount(run.labels).tolist()
+    assert all(c["why_not"] for c in candidates if c is not chosen)
+    assert set(run.model.candidate_labels_) == set(NAMES)
+    np.testing.assert_array_equal(run.model.candidate_labels_[chosen["name"]], run.labels)
+
+
+@pytest.mark.parametrize(("load", "k", "least"), [(load_digits, 10, 0.94), (load_iris, 3, 0.88), (load_wine, 3, 0.94)])
+def test_it_is_as_good_as_its_best_candidates_on_real_sets(load: Any, k: int, least: float) -> None:
+    X, y = load(return_X_y=True)
+    run = fit(X, k)
+    assert dmmc.score(run.labels, y)["accuracy"] >= least
+    np.testing.assert_array_equal(run.model.predict(X), run.labels)
+
+
+def test_moons_are_not_cut_in_halves() -> None:
+    X, y = make_moons(800, noise=0.06, random_state=0)
+    run = fit(X, 2)
+    assert dmmc.score(run.labels, y)["accuracy"] >= 0.99
+    assert run.choices["chosen"] == "lsmmc"
+
+
+def test_a_k_means_candidate_has_the_inertia_of_scikit_learns() -> None:
+    X, _ = load_digits(return_X_y=True)
+    model = NearestCentres(10, random_state=0, scale="none").fit(X)
+    centres = np.stack([X[model.labels_ == p].mean(axis=0) for p in range(10)])
+    inertia = ((X[:, None] - centres) ** 2).sum(axis=2).min(axis=1).sum()
+    assert inertia <= 1.005 * KMeans(10, n_init=10, random_state=0).fit(X).inertia_
+    nearest = ((X[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+    assert np.mean(nearest == model.predict(X)) >= 0.99
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_threads_workers_and_files_give_the_same_bits(
+    sparse: bool, clients: Callable[[int], Any], tmp_path: Path
+) -> None:
+    X = load_digits().data[:500]
+    X = csr_array(X) if sparse else X
+    one = fit(X, 5, n_jobs=1, out=tmp_path / "one")
+    two = fit(X, 5, scheduler=clients(2), out=tmp_path / "two")
+    np.testing.assert_array_equal(one.labels, two.labels)
+    for name in ("coef.npy", "intercept.npy"):
+        assert (tmp_path / "one" / "model" / name).read_bytes() == (tmp_path / "two" / "model" / name).read_bytes()
+    loaded = dmmc.load(tmp_path / "two")
+    assert isinstance(loaded, AutoMMC)
+    np.testing.assert_array_equal(loaded.predict(X), one.labels)
+    np.testing.assert_array_equal(loaded.decision_function(X), one.model.decision_function(X))
+
+
+def test_a_fit_that_is_stopped_in_any_candidate_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    X = load_digits().data[:400]
+    whole = fit(X, 4, out=tmp_path / "whole")
+
+    def stop_at(candidate: str, phase: str, iteration: int | None) -> Callable[[dict[str, Any]], None]:
+        def hear(event: dict[str, Any]) -> None:
+            if (event.get("candidate"), event["phase"], event.get("iteration")) == (candidate, phase, iteration):
+                raise KeyboardInterrupt
+
+        return hear
+
+    places = [("k-means", "label", None), ("cpmmc", "search", 9), ("lsmmc", "spectral", None), ("lsmmc", "search", 1)]
+    for place in places:
+        with pytest.raises(KeyboardInterrupt):
+            fit(X, 4, out=tmp_path / "stopped", resume=True, progress=stop_at(*place))
+    run = fit(X, 4, out=tmp_path / "stopped", resume=True)
+    np.testing.assert_array_equal(run.labels, whole.labels)
+    for name in ("coef.npy", "intercept.npy", "model.json"):
+        here, there = (tmp_path / which / "model" / name for which in ("stopped", "whole"))
+        assert here.read_bytes() == there.read_bytes()
+
+
+def test_best_tries_more_and_fast_makes_no_graph() -> None:
+    X = load_digits().data[:600]
+    phases: list[str] = []
+    run = fit(X, 5, effort="best", progress=lambda event: phases.append(f"{event.get('candidate')} {event['phase']}"))
+    names = [c["name"] for c in run.choices["candidates"]]
+    assert names == [*NAMES, "cpmmc, spectral", "lsmmc, kernel"]
+    assert all(c["score"] is not None for c in run.choices["candidates"])
+    fast = fit(X, 5, effort="fast", progress=lambda event: phases.append(event["phase"]))
+    assert [c["name"] for c in fast.choices["candidates"]] == NAMES[:2]
+    assert "neighbours" not in phases
+
+
+def test_a_number_of_clusters_is_suggested_where_none_is_given() -> None:
+    X, y = blobs(400, 5, seed=3)
+    for asked in ("auto", "3..8"):
+        run = fit(X, asked)
+        assert run.choices["n_clusters"]["suggestion"] == 5
+        assert len(np.unique(run.labels)) == run.model.n_clusters_ == 5
+        assert dmmc.score(run.labels, y)["accuracy"] == 1.0
+    assert fit(X, "3..8").choices["n_clusters"]["compared"] == [3, 4, 5, 6, 7, 8]
+    assert fit(X).choices["n_clusters"]["suggestion"] == 5
+
+
+@pytest.mark.parametrize("asked", ["many", "5..3", "1..4", "2..10001", "3..", 0, 10_001, 2.5])
+def test_a_number_of_clusters_that_is_none_is_refused(asked: Any) -> None:
+    with pytest.raises(InputError, match=r"n_clusters is .*whole number of clusters, 2 to 10,000"):
+        dmmc.fit(blobs()[0], asked)
+
+
+def test_rows_without_structure_are_a_warning_and_are_clustered() -> None:
+    X = np.random.default_rng(0).standard_normal((1500, 12))
+    with pytest.warns(ClusteringWarning, match="no structure was found"):
+        run = dmmc.fit(X, 4)
+    assert len(np.unique(run.labels)) == 4
+    assert run.choices["structure_ratio"] > 0.8
+    assert not [text for text in dmmc.fit(blobs()[0], 3).info["warnings"] if "structure" in text]
+
+
+def test_a_parameter_of_a_method_means_cpmmc() -> None:
+    X, _ = blobs()
+    assert isinstance(fit(X, 3, C=50.0).model, dmmc.CuttingPlaneMMC)
+    assert isinstance(fit(X, 3, effort="fast").model, AutoMMC)
+    with pytest.raises(InputError, match="does not look for a number"):
+        dmmc.fit(X, "auto", method="lsmmc")
+    assert fit(X, method="lsmmc").model.n_clusters == 2
+
+
+def test_when_the_time_is_up_the_best_so_far_is_returned() -> None:
+    X = np.random.default_rng(0).standard_normal((20_000, 30))
+    run = fit(X, 20, max_seconds=0.5)
+    late = [c for c in run.choices["candidates"] if c["why_not"] == "the time was up"]
+    assert late
+    assert len(run.labels) == 20_000
+
+
+def test_weights_count_and_rows_of_weight_0_do_not() -> None:
+    X, y = blobs(200, 2)
+    far = np.vstack([X, np.full((20, 5), 500.0)])
+    weight = np.r_[np.ones(200), np.zeros(20)]
+    run = fit(far, 2, sample_weight=weight)
+    assert dmmc.score(run.labels[:200], y)["accuracy"] == 1.0
+
+
+def test_views_and_constraints_are_taken() -> None:
+    X, y = blobs()
+    assert dmmc.score(fit([X[:, :2], X[:, 2:]], 3).labels, y)["accuracy"] == 1.0
+    pairs = [(0, int(np.flatnonzero(y == y[0])[1]), "must"), (0, int(np.flatnonzero(y != y[0])[0]), "cannot")]
+    assert isinstance(fit(X, 3, constraints=pairs).model, dmmc.PairwiseMMC)
+
+
+def test_counts_of_words_are_clustered_by_their_recipe() -> None:
+    rng = np.random.default_rng(0)
+    topics, y = rng.dirichlet(np.full(600, 0.05), 4), np.arange(400) % 4
+    counts = csr_array(np.stack([rng.multinomial(30, topics[c]) for c in y]).astype(np.float32))
+    run = fit(counts, 4)
+    assert run.choices["chosen"] == "lsmmc"
+    assert run.choices["transform"] == "bm25"
+    assert dmmc.score(run.labels, y)["accuracy"] >= 0.95
+
+
+def test_the_terminal_and_the_report_say_what_was_tried(cli: Any, digits_store: Path, tmp_path: Path) -> None:
+    done = cli("fit", digits_store, "-k", "8..12", "-o", "out", cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    lines = done.stdout.splitlines()
+    words = [line.partition(":")[0] for line in lines]
+    first = words.index("chosen")  # after the names of the clusters
+    assert words[first : first + 3] == ["chosen", "came close", "try"]
+    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert run["choices"]["chosen"] in lines[first]
+    assert 8 <= run["choices"]["n_clusters"]["suggestion"] <= 12
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "What was tried" in page
+    assert "plot-number" in page
+    history = [json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()]
+    assert len(history) == run["passes"]
