@@ -139,13 +139,14 @@ async def _end(nannies: list[_Nanny]) -> None:
 
 @contextmanager
 def _start_loop() -> Iterator[Any]:
-    """An event loop on a thread that ignores Ctrl-C, as do the processes that it starts.
+    """An event loop on a thread that ignores Ctrl-C and SIGTERM, as do the processes that it starts.
 
-    A terminal sends Ctrl-C to all processes, but it is the driver that ends its workers, after it wrote its checkpoint.
+    A terminal sends Ctrl-C to all processes of a job, a batch system SIGTERM; but it is the driver that ends its
+    workers, with SIGKILL, after it wrote its checkpoint. A worker that died before would be started again meanwhile.
     """
     _start_tracker()
     runner = LoopRunner()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         runner.start()
     finally:
