@@ -13,13 +13,14 @@ import numpy as np
 from dmmc.array_types import Array
 from dmmc.features import graph
 from dmmc.features.graph import Index
+from dmmc.solvers.medoid import find_medoid
 
 NEIGHBOURS = (5, 30)
 FLOOR = 0.01
 """Added to a cut, which may be 0."""
 CLEARLY = 1.4
-"""The first candidate is kept unless another has a cut that is so many times lower."""
-SMALL, SUSPECT = 0.2, 2.0
+"""A candidate is out where another's cut is so many times lower."""
+SMALL, SUSPECT = 0.2, 3.0
 """A cluster of less than this part of n / k rows may be a few odd rows: the cut counts so many times."""
 
 
@@ -72,7 +73,14 @@ def judge(links: Links, labels: Array, sizes: Array) -> Verdict:
     return Verdict(cut, cut * (SUSPECT if sizes.min() < SMALL * sizes.sum() / k else 1.0))
 
 
-def choose(scores: Sequence[float]) -> int:
-    """The number of the winner: of those whose score is near the lowest, the first."""
-    near = CLEARLY * min(scores)
-    return next(number for number, score in enumerate(scores) if score <= near)
+def choose(scores: Sequence[float], labellings: Sequence[Array], keep_first: bool = False) -> int:
+    """The number of the winner: of those whose score is near the lowest, the one that agrees most with the others.
+
+    scores : of each candidate
+    labellings : of each candidate, the labels (m,) of the same rows
+    keep_first : whether the first wins wherever its score is near the lowest
+    """
+    near = [number for number, score in enumerate(scores) if score <= CLEARLY * min(scores)]
+    if keep_first and near[0] == 0:
+        return 0
+    return near[find_medoid([labellings[number] for number in near])]

@@ -1,5 +1,8 @@
 """Is there any structure? The cut of a clustering beside that of Gaussian rows of the same covariance (E37)."""
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
 import numpy as np
 
 from dmmc.array_types import Array
@@ -15,7 +18,7 @@ DRAWS = 3
 FLOOR = 1e-3
 
 
-def find_ratio(places: Array, n_clusters: int, unit: bool, seed: int) -> float:
+def find_ratio(places: Array, n_clusters: int, unit: bool, seed: int, threads: int = 1) -> float:
     """The normalised cut of rows (n, p) over the mean of those of Gaussian rows of the same mean and covariance."""
     rng = np.random.default_rng([seed, 10])
     rows = places[np.sort(rng.choice(len(places), min(len(places), ROWS), replace=False, shuffle=False))]
@@ -24,7 +27,9 @@ def find_ratio(places: Array, n_clusters: int, unit: bool, seed: int) -> float:
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     mean = rows.mean(axis=0)
     drawn = [scale_rows(mean + rng.standard_normal((len(rows), len(values))) @ root.T, unit=unit) for _ in range(DRAWS)]
-    return (_cut(rows, k) + FLOOR) / (float(np.mean([_cut(one, k) for one in drawn])) + FLOOR)
+    with ThreadPoolExecutor(threads) as pool:
+        cut, *of_drawn = pool.map(partial(_cut, k=k), [rows, *drawn])
+    return (cut + FLOOR) / (float(np.mean(of_drawn)) + FLOOR)
 
 
 def _cut(rows: Array, k: int) -> float:

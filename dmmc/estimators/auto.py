@@ -44,8 +44,11 @@ from dmmc.model.label_counts import count_labels
 from dmmc.pairs.io import Links
 from dmmc.process_state import use_one_blas_thread
 from dmmc.solvers.driver import Callback, Keeper
+from dmmc.solvers.medoid import rand_index
 from dmmc.time_limit import TimeLimit
 
+SMOOTH = "cpmmc, smooth"
+"""The name of the candidate that smooths rows along the graph."""
 GRAPH_ROWS = 1_000_000
 """Rows beyond which no graph of all of them is made: one of anchors is, unless graph="rows"."""
 PASSES = 1000
@@ -99,10 +102,11 @@ class Candidate:
 class AutoMMC(RunParameters, SourceClusterer):
     """Chooses for you: tries k-means and maximum margin clusterings, keeps the one that cuts fewest near rows apart.
 
-    Candidates are k-means, `cpmmc` from its labels, and `lsmmc` with all that it chooses by itself (transform of rows,
-    graph of neighbours, text recipe). Each is judged on graphs of the nearest neighbours of a sample of rows, without a
-    label: the normalised cut. The first is kept unless another one is clearly better: that is k-means, and `lsmmc` for
-    rows of more than 64 columns (images, features of networks, words).
+    Candidates are k-means, `cpmmc` from its labels, `cpmmc` on rows that are smoothed along the graph of neighbours
+    (rows of at most 64 columns), and `lsmmc` with all that it chooses by itself (transform of rows, graph, text
+    recipe). Each is judged on graphs of the nearest neighbours of a sample of rows, without a label: the normalised
+    cut. Of those with nearly the lowest, the one that agrees most with the others is kept; for rows of more than 64
+    columns (images, features of networks, words) it is `lsmmc`.
 
     [parameters]
 
@@ -207,7 +211,7 @@ class AutoMMC(RunParameters, SourceClusterer):
             self.candidate_labels_[candidate.name] = candidate.model.labels_
         engine.use(rows)
         self._judge(candidates, sample, phases, rows)  # 4
-        self._conclude(candidates, notes, fingerprint, by_angle or rows.n_features > AXES)
+        self._conclude(candidates, sample.rows, notes, fingerprint, by_angle or rows.n_features > AXES)
         return self
 
     def _judge(self, candidates: Sequence[Candidate], sample: Sample, phases: Phases, rows: Rows) -> None:
@@ -251,7 +255,7 @@ class AutoMMC(RunParameters, SourceClusterer):
                 k = max(found.number, min(2, len(places)))
                 notes["n_clusters"] = found.describe()
             if len(places) > max(10, 2 * k):
-                ratio = find_ratio(places, k, by_angle, seed)
+                ratio = find_ratio(places, k, by_angle, seed, count_threads(self.n_jobs))
                 notes["structure_ratio"] = ratio
                 if ratio > NONE_ABOVE:
                     warn(
@@ -275,10 +279,14 @@ class AutoMMC(RunParameters, SourceClusterer):
             Candidate("k-means", NearestCentres(transform="auto", **common), {}),
             Candidate("cpmmc", CuttingPlaneMMC(transform="auto", **common), {"method": "cpmmc", "transform": "auto"}),
         ]
+        if not rows.is_sparse and rows.n_features <= AXES and self.effort != "fast":
+            more: dict[str, Any] = {"features": "smooth", "init": "k-means", "transform": "auto"}
+            smooth = CuttingPlaneMMC(**more, **graph, **common)
+            found.append(Candidate(SMOOTH, smooth, {"method": "cpmmc", **more, **asked}))
         if rows.is_sparse or self.effort != "fast":
             found.append(Candidate("lsmmc", LeastSquaresMMC(**graph, **common), {"method": "lsmmc", **asked}))
         if self.effort == "best":
-            more: dict[str, Any] = {"features": "spectral", "init": "graph", "transform": "auto"}
+            more = {"features": "spectral", "init": "graph", "transform": "auto"}
             found.append(
                 Candidate(
                     "cpmmc, spectral", CuttingPlaneMMC(**more, **graph, **common), {"method": "cpmmc", **more, **asked}
@@ -330,12 +338,19 @@ class AutoMMC(RunParameters, SourceClusterer):
                 candidate.why_not = "the time was up" if isinstance(error, OutOfTime) else str(error)
         candidate.told, candidate.seconds = told, time.perf_counter() - began
 
-    def _conclude(self, candidates: Sequence[Candidate], notes: dict[str, Any], fingerprint: str, wide: bool) -> None:
-        """Take over the winner, and say what was tried; of wide rows (images, features, words) `lsmmc` comes first."""
+    def _conclude(
+        self, candidates: Sequence[Candidate], sampled: Array, notes: dict[str, Any], fingerprint: str, wide: bool
+    ) -> None:
+        """Take over the winner, and say what was tried; of wide rows (images, features, words) `lsmmc` comes first.
+
+        sampled : (m,) numbers of the rows on which candidates are compared
+        """
         scored = [(c, c.verdict) for c in candidates if c.verdict is not None]
-        if wide:
-            scored.sort(key=lambda pair: pair[0].name != "lsmmc")
-        winner = scored[choose([verdict.score for _, verdict in scored])][0]
+        preferred = "lsmmc" if wide else SMOOTH  # where nothing else speaks for one of two
+        order = sorted(scored, key=lambda pair: pair[0].name != preferred)
+        labels = {c.name: self.candidate_labels_[c.name][sampled] for c, _ in scored}
+        first = order[choose([verdict.score for _, verdict in order], [labels[c.name] for c, _ in order], wide)][0]
+        winner = next(c for c, _ in scored if rand_index(labels[c.name], labels[first.name]) == 1.0)  # the simplest
         assert winner.verdict is not None
         for candidate, verdict in scored:
             if candidate is not winner:

@@ -30,8 +30,8 @@ def prepare_rows(model: "MarginClusterer", engine: Engine, seed: int, limit: Tim
     """Transform rows as the model asks; several views become one row, whose scale is settled."""
     views = engine.dataset.views
     if not views:
-        by_graph, k = model.wants_graph, int(model.n_clusters)
-        with feature_space.transform_rows(engine, model.transform_name, by_graph, seed, k) as (inner, transform):
+        name, by_graph, k = model.transform_name, model.wants_graph, int(model.n_clusters)
+        with feature_space.transform_rows(engine, name, by_graph, seed, k, model.n_jobs) as (inner, transform):
             yield inner, transform, model.scale
         return
     if model.method == "smmc":

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def transform_rows(engine: Engine, asked: str, by_graph: bool, seed: int, n_clusters: int) -> Iterator[Any]:
+def transform_rows(
+    engine: Engine, asked: str, by_graph: bool, seed: int, n_clusters: int, n_jobs: object = 1
+) -> Iterator[Any]:
     """An engine over transformed rows, and the transform; the engine itself and None where rows stay as they are.
 
     asked : name of the transform; "auto" chooses it by what the rows look like and, where a graph of them will be
@@ -40,7 +42,9 @@ def transform_rows(engine: Engine, asked: str, by_graph: bool, seed: int, n_clus
     kind = asked
     if asked == "auto":
         kinds = transforms.suggest(dataset, facts)
-        kind = judge_transforms(kinds, dataset, facts, n_clusters, seed) if by_graph and len(kinds) > 1 else kinds[0]
+        kind = kinds[0]
+        if by_graph and len(kinds) > 1:
+            kind = judge_transforms(kinds, dataset, facts, n_clusters, seed, count_threads(n_jobs))
     if kind == "none":
         yield engine, None
         return

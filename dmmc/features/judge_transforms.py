@@ -5,6 +5,7 @@ start does it with all rows. The lowest median normalised cut wins.
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -25,17 +26,21 @@ NEIGHBOURS = 7
 TRIES = 3
 
 
-def judge_transforms(kinds: Sequence[str], dataset: Rows, facts: Facts, n_clusters: int, seed: int) -> str:
+def judge_transforms(
+    kinds: Sequence[str], dataset: Rows, facts: Facts, n_clusters: int, seed: int, threads: int = 1
+) -> str:
     """The kind whose sampled rows have the lowest median normalised cut."""
     count = min(dataset.n_rows, SAMPLE_ROWS)
     rng = np.random.default_rng([seed, 8])
     rows = dataset.take(np.sort(rng.choice(dataset.n_rows, count, replace=False, shuffle=False)))
     rows = np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray())
-    cuts = []
-    with ThreadPools.use_one_thread():
-        for kind in kinds:
-            transformed = rows if kind == "none" else map_few_rows(make_transform(kind, dataset, facts), rows)
-            cuts.append(_cut(np.asarray(transformed, np.float32), kind != "none", n_clusters))
+
+    def cut(kind: str) -> float:
+        transformed = rows if kind == "none" else map_few_rows(make_transform(kind, dataset, facts), rows)
+        return _cut(np.asarray(transformed, np.float32), kind != "none", n_clusters)
+
+    with ThreadPools.use_one_thread(), ThreadPoolExecutor(threads) as pool:
+        cuts = list(pool.map(cut, kinds))
     return kinds[int(np.argmin(cuts))]
 
 

@@ -20,6 +20,8 @@ from dmmc.time_limit import NO_LIMIT, TimeLimit
 SETTINGS = ((4, 8), (4, 12), (3, 8), (3, 12))
 """Eigenvectors and groups, each times the clusters: one start after the other; then again, from other seeds."""
 FEWEST_VECTORS, FEWEST_GROUPS = 8, 32
+SEEDINGS = 10
+"""Of k-means to groups, at most."""
 
 
 class Engine(Protocol):
@@ -74,7 +76,8 @@ def merge_starts(
         with over(scale_rows(vectors[:, :m], unit=True)) as engine:
             g = min(max(groups * n_clusters, FEWEST_GROUPS), engine.dataset.n_rows)
             geometry, _ = measure(engine.dataset, engine.rows, "none")
-            (labelling,), _ = k_means(engine.dataset, engine.run, geometry, g, 1, seed + number // len(SETTINGS), limit)
+            key = seed + number // len(SETTINGS)
+            (labelling,), _ = k_means(engine.dataset, engine.run, geometry, g, 1, key, limit, tries=SEEDINGS)
             assert isinstance(labelling, ByScores)
             of = np.concatenate(list(engine.rows(passes.label_rows, labelling.planes)))
         found.append(graph_merge.merge(graph, of, n_clusters))

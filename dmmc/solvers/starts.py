@@ -32,8 +32,6 @@ CENTRES = 20_000_000
 """Numbers in the centres of all seedings."""
 MANY = 1000
 """Clusters beyond which one seeding is made, and one candidate is drawn for each next centre."""
-MEMBERS = 200_000_000
-"""Numbers up to which the rows of each centre are told by a dense matrix."""
 SAMPLE_PASSES = 50
 LLOYD_PASSES = 20
 LINKS_AN_AXIS = 8
@@ -107,26 +105,28 @@ def _seed_centres(sample: Any, weight: Array, n_clusters: int, key: list[int], m
     tries = min(SEEDING // (numbers * n_clusters), CENTRES // (n_clusters * sample.shape[1]))
     count = int(np.clip(tries, 1 if n_clusters > MANY else 2, most))
     centres = _plus_plus(sample, weight, n_clusters, count, np.random.default_rng(key))
-    explained = np.full(len(centres), -np.inf)
+    explained = np.full(count, -np.inf)
+    moving = np.arange(count)  # seedings that have not settled
     each = np.arange(sample.shape[0])
     for _ in range(SAMPLE_PASSES):
-        T, k, d = centres.shape
-        flat = centres.reshape(T * k, d)
-        reach = np.asarray(sample @ (2.0 * flat).T) - (flat**2).sum(axis=1)
-        nearest = reach.reshape(-1, T, k).argmax(axis=2) + k * np.arange(T)
-        before, explained = explained, weight @ np.take_along_axis(reach, nearest, axis=1)
-        if np.all(explained - before <= 1e-5 * np.abs(explained)):
+        flat = centres[moving].reshape(-1, sample.shape[1])
+        reach = np.asarray(sample @ (2.0 * flat).T)
+        reach -= (flat**2).sum(axis=1)
+        reach = reach.reshape(-1, len(moving), n_clusters)
+        nearest = reach.argmax(axis=2)
+        before = explained[moving]
+        after = explained[moving] = weight @ np.take_along_axis(reach, nearest[:, :, None], axis=2)[:, :, 0]
+        more = after - before > 1e-5 * np.abs(after)
+        if not more.any():
             break
-        if T * k * len(each) <= MEMBERS:
-            onehot = np.zeros((T * k, len(each)), sample.dtype)
-            for t in range(T):
-                onehot[nearest[:, t], each] = weight
-        else:
-            members = (np.tile(weight, T), (nearest.T.ravel(), np.tile(each, T)))
-            onehot = sparse.csr_array(members, shape=(T * k, len(each)))
-        mass = np.asarray(onehot.sum(axis=1, dtype=np.float64)).ravel()[:, None]
-        moved = np.where(mass > 0, np.asarray(onehot @ sample) / np.maximum(mass, 1e-300), flat)
-        centres = moved.reshape(T, k, d).astype(sample.dtype)
+        moving, flat = moving[more], flat.reshape(len(moving), n_clusters, -1)[more]
+        owner = (nearest[:, more] + n_clusters * np.arange(len(moving))).T.ravel()
+        whose = (np.tile(weight, len(moving)), (owner, np.tile(each, len(moving))))
+        members = sparse.csr_array(whose, shape=(len(moving) * n_clusters, len(each)), dtype=sample.dtype)
+        mass = np.bincount(owner, whose[0], len(moving) * n_clusters).reshape(flat.shape[:2])[:, :, None]
+        sums = members @ sample
+        sums = np.asarray(sums.toarray() if hasattr(sums, "toarray") else sums).reshape(flat.shape)
+        centres[moving] = np.where(mass > 0, sums / np.maximum(mass, 1e-300), flat)
     return np.asarray(centres[int(explained.argmax())], np.float64)
 
 
@@ -143,9 +143,12 @@ def _plus_plus(sample: Any, weight: Array, n_clusters: int, tries: int, rng: np.
     candidates = 1 if n_clusters > MANY else 2 + int(np.log(n_clusters))
 
     def distances(rows: Array) -> Array:
-        product = sample @ sample[rows].T
+        product = sample @ sample[rows.ravel()].T
         product = product.toarray() if hasattr(product, "toarray") else product
-        return np.asarray(np.maximum(norms[:, None] + norms[rows] - 2.0 * product, 0.0))
+        found = np.multiply(product, -2.0, dtype=np.float64).reshape(-1, *rows.shape)
+        found += norms[rows]
+        found += norms.reshape(-1, *(1,) * rows.ndim)
+        return np.asarray(np.maximum(found, 0.0, out=found))
 
     distance = distances(chosen[:, 0])
     each = np.arange(tries)
@@ -153,10 +156,11 @@ def _plus_plus(sample: Any, weight: Array, n_clusters: int, tries: int, rng: np.
         mass = np.cumsum(weight[:, None] * distance, axis=0)
         drawn = rng.random((candidates, tries)) * mass[-1]
         rows = np.stack([np.minimum((mass <= one).sum(axis=0), len(norms) - 1) for one in drawn])
-        nearer = np.stack([np.minimum(distance, distances(row)) for row in rows])
-        best = np.einsum("i,cit->ct", weight, nearer).argmin(axis=0)
+        nearer = distances(rows)
+        np.minimum(nearer, distance[:, None, :], out=nearer)
+        best = (weight @ nearer.reshape(len(nearer), -1)).reshape(rows.shape).argmin(axis=0)
         chosen[:, j] = rows[best, each]
-        distance = nearer[best, :, each].T
+        distance = nearer[:, best, each]
     rows = sample[chosen.ravel()]
     rows = rows.toarray() if hasattr(rows, "toarray") else rows
     return np.asarray(rows).reshape(tries, n_clusters, -1)
