@@ -20,8 +20,6 @@ from dmmc.time_limit import NO_LIMIT, TimeLimit
 SETTINGS = ((4, 8), (4, 12), (3, 8), (3, 12))
 """Eigenvectors and groups, each times the clusters: one start after the other; then again, from other seeds."""
 FEWEST_VECTORS, FEWEST_GROUPS = 8, 32
-SEEDINGS = 10
-"""Of k-means to groups, at most."""
 
 
 class Engine(Protocol):
@@ -77,7 +75,7 @@ def merge_starts(
             g = min(max(groups * n_clusters, FEWEST_GROUPS), engine.dataset.n_rows)
             geometry, _ = measure(engine.dataset, engine.rows, "none")
             key = seed + number // len(SETTINGS)
-            (labelling,), _ = k_means(engine.dataset, engine.run, geometry, g, 1, key, limit, tries=SEEDINGS)
+            (labelling,), _ = k_means(engine.dataset, engine.run, geometry, g, 1, key, limit)
             assert isinstance(labelling, ByScores)
             of = np.concatenate(list(engine.rows(passes.label_rows, labelling.planes)))
         found.append(graph_merge.merge(graph, of, n_clusters))
