@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.decomposition import PCA
+from sklearn.metrics import adjusted_rand_score
 
 from dmmc.choose.evidence import make_evidence
 from dmmc.choose.judge import CLEARLY, FLOOR, NEIGHBOURS, choose, judge, link_rows
@@ -42,13 +43,13 @@ def test_the_judge_prefers_the_moons_to_two_halves() -> None:
     assert CLEARLY * judge(links, y, np.bincount(y)).cut < judge(links, halves, np.bincount(halves)).cut
 
 
-def test_a_few_odd_rows_as_a_cluster_count_twice() -> None:
+def test_a_few_odd_rows_as_a_cluster_count_three_times() -> None:
     X, y = make_blobs([150, 150], centers=[[0, 0], [9, 0]], random_state=0)
     links = link_rows(np.arange(len(X)), X.astype(np.float32))
     odd = np.zeros(300, int)
     odd[np.argsort(X[:, 1])[-3:]] = 1
     found = judge(links, odd, np.bincount(odd))
-    assert found.score == 2 * found.cut
+    assert found.score == 3 * found.cut
     assert judge(links, y, np.bincount(y)).score < found.score
 
 
@@ -58,10 +59,25 @@ def test_clusters_without_a_sampled_row_are_no_gain() -> None:
     assert judge(links, one, np.array([200, 1])).cut >= 1.0
 
 
-def test_the_first_is_kept_unless_another_is_clearly_better() -> None:
-    assert choose([0.1, 0.09, 0.1 / CLEARLY + 0.001]) == 0
-    assert choose([0.12, 0.1, 0.05]) == 2
-    assert choose([0.12, 0.06, 0.05]) == 1
+def test_of_those_with_nearly_the_lowest_cut_the_one_that_agrees_most_with_the_others_is_chosen() -> None:
+    rng = np.random.default_rng(0)
+    middle = rng.integers(0, 3, 300)
+    one, other = middle.copy(), middle.copy()
+    one[:40], other[-40:] = 0, 0
+    far = rng.integers(0, 3, 300)
+    near = [0.1, 0.1 * CLEARLY, 0.11]
+    assert choose([*near, 0.2], [one, middle, other, far]) == 1
+    assert choose([0.1, 0.1 * CLEARLY + 0.001, 0.3], [one, middle, other]) == 0  # the others are out
+    assert choose([0.1, 0.09], [one, other]) == 0  # of two neither agrees more: the first
+    agree = [adjusted_rand_score(middle, labels) for labels in (one, other)]
+    assert min(agree) > adjusted_rand_score(one, other)
+
+
+def test_a_first_that_is_preferred_is_kept_unless_another_is_clearly_better() -> None:
+    rng = np.random.default_rng(1)
+    labels = [rng.integers(0, 2, 100)] * 3
+    assert choose([0.1, 0.09, 0.1 / CLEARLY + 0.001], [1 - labels[0], *labels[1:]], keep_first=True) == 0
+    assert choose([0.12, 0.06, 0.05], labels, keep_first=True) == 1
 
 
 def test_places_are_those_of_scikit_learns_principal_axes() -> None:
