@@ -12,7 +12,16 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmmc.convert.reading import PIECE_BYTES, Piece, Reader, count_rows, first_line, name_damage, read_transposed
+from dmmc.convert.reading import (
+    BY_KEY,
+    PIECE_BYTES,
+    Piece,
+    Reader,
+    count_rows,
+    first_line,
+    name_damage,
+    read_transposed,
+)
 from dmmc.data.blocks import Csr
 from dmmc.data.readers.numbers import as_numbers, check_shape, memory_dtype
 from dmmc.errors import InputError
@@ -124,8 +133,16 @@ class NpyFile(StackedReader):
             yield Piece(as_numbers(rows, self.name))
 
 
+COLUMN_NAMES = ("feature_names", "vocab", "vocabulary")
+"""Arrays of an npz file that may name the columns."""
+
+
 class NpzFile(NpyFile):
-    """One array of an npz file, or the parts of a CSR matrix as `scipy.sparse.save_npz` writes them."""
+    """One array of an npz file, or the parts of a CSR matrix as `scipy.sparse.save_npz` writes them.
+
+    Of a CSR matrix the key may name other values of the same pattern, such as counts beside weights. Columns are named
+    by the first of `COLUMN_NAMES` that has a text for each.
+    """
 
     takes_key = True
 
@@ -133,11 +150,28 @@ class NpzFile(NpyFile):
         with name_damage(self.name, *ZIP_DAMAGE):
             self._archive = self.files.enter_context(zipfile.ZipFile(self.path))
         keys = [member.removesuffix(".npy") for member in self._archive.namelist() if member.endswith(".npy")]
-        self.sparse = self.key is None and {"data", "indices", "indptr", "shape"} <= set(keys)
+        self.sparse = {"data", "indices", "indptr", "shape"} <= set(keys) and (
+            self.key is None or (self.key in keys and self._is_like_data(self.key))
+        )
         if self.sparse:
             self._take_sparse_shape("format" in keys)
         else:
             self._take_array(self._open_member(self._choose(keys)))
+        self.feature_names = self._find_names(keys)
+
+    def _is_like_data(self, key: str) -> bool:
+        """Whether an array has a number for each stored one of the CSR matrix."""
+        shapes = [self._open_member(one).shape for one in (key, "data")]
+        return key not in ("indices", "indptr", "shape") and len(shapes[0]) == 1 and shapes[0] == shapes[1]
+
+    def _find_names(self, keys: list[str]) -> list[str] | None:
+        """The names of the columns, if the file has them."""
+        for key in COLUMN_NAMES:
+            member = self._open_member(key) if key in keys else None
+            if member is not None and member.dtype.kind in "US" and member.shape == (self.n_features,):
+                texts = member.read_all()
+                return (np.char.decode(texts, "utf-8", "replace") if texts.dtype.kind == "S" else texts).tolist()
+        return None
 
     def _open_member(self, key: str) -> NpyStream:
         name = f"{self.name}[{key!r}]"
@@ -151,9 +185,9 @@ class NpzFile(NpyFile):
         if not keys:
             raise InputError(f"{self.name} is a zip file without npy arrays: an npz file is wanted.")
         if self.key is None and len(keys) > 1:
-            raise InputError(f"{self.name} holds {len(keys)} arrays, {listed}: choose one with key=.")
+            raise InputError(f"{self.name} holds {len(keys)} arrays, {listed}: choose one with {BY_KEY}.")
         if self.key is not None and self.key not in keys:
-            raise InputError(f"{self.name} holds no {self.key!r}: choose with key= one of {listed}.")
+            raise InputError(f"{self.name} holds no {self.key!r}: choose with {BY_KEY} one of {listed}.")
         return self.key or keys[0]
 
     def _take_sparse_shape(self, has_format: bool) -> None:
@@ -176,7 +210,7 @@ class NpzFile(NpyFile):
         """Read all rows."""
         if not self.sparse:
             return super().pieces()
-        indptr, data, columns = (self._open_member(key) for key in ("indptr", "data", "indices"))
+        indptr, data, columns = (self._open_member(key) for key in ("indptr", self.key or "data", "indices"))
         memory_dtype(data.dtype, data.name)
 
         def read(first: int, last: int) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.convert.arrays import csr_pieces
-from dmmc.convert.reading import Piece, Reader, count_rows, name_damage
+from dmmc.convert.reading import BY_KEY, Piece, Reader, count_rows, name_damage
 from dmmc.data.readers.numbers import as_numbers, check_shape, memory_dtype
 from dmmc.errors import InputError, needs
 
@@ -41,7 +41,7 @@ class H5ad(Reader):
             paths: list[str] = []
             self._file.visititems(lambda path, node: paths.append(path) if self._is_matrix(node) else None)
             listed = ", ".join(repr(path) for path in paths) or "nothing of the kind"
-            raise InputError(f"{self.name} holds no matrix {key!r}: choose with key= one of {listed}.")
+            raise InputError(f"{self.name} holds no matrix {key!r}: choose with {BY_KEY} one of {listed}.")
         if not self._is_matrix(node):
             raise InputError(f"{self.name}: {key!r} is no matrix, a 2-D dataset or a CSR group is wanted.")
         return node

@@ -18,6 +18,8 @@ from dmmc.errors import InputError
 from dmmc.machine import MIB
 
 PIECE_BYTES = 4 * MIB  # readers give about this much at a time
+BY_KEY = "component= or --component (dmmc convert: --key)"
+"""How users name an array inside a file."""
 GZIP_DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
 
 

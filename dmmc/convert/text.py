@@ -12,7 +12,11 @@ from dmmc.machine import MIB
 
 BLOCK_BYTES = 2 * MIB  # text is parsed in blocks of about this size, of which a few are in memory at once
 LONGEST_LINE = 64 * MIB
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")  # cells that say that there is no number
+MISSING = (
+    *("", "NA", "N/A", "n/a", "<NA>", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "none"),
+    *("?", "-", ".", "missing"),
+)
+"""Cells that say that nothing is known."""
 EXACT = 2.0**53  # whole numbers below this are the same as float64
 
 

@@ -33,6 +33,8 @@ thousand messages to each worker keeps the parameters that they carry: megabytes
 SETTINGS = {**LEAN, "distributed.scheduler.worker-ttl": "60s", "distributed.worker.daemon": True}
 TRIES = 5
 """Starts of a worker that dies before it is ready."""
+ENDED = (Status.closing_gracefully, Status.closing, Status.closed)
+"""Of a nanny that may start no other process."""
 ENDING = 10.0
 """Seconds in which killed processes and their nannies have ended."""
 
@@ -89,7 +91,7 @@ class _Nanny(Nanny):  # type: ignore[misc] # dask is not looked into
             if not starting.done():
                 self.kill_worker()
             status = await starting
-            if status == Status.running or self.status == Status.closing:
+            if status == Status.running or self.status in ENDED:
                 return status
             if time.monotonic() > until:
                 break

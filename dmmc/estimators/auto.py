@@ -303,7 +303,8 @@ class AutoMMC(RunParameters, SourceClusterer):
                 candidate.why_not = (
                     f"a graph of more than {GRAPH_ROWS:,} rows would take long: graph='anchors' is for them"
                 )
-            if candidate.model.wants_graph and self.preparation_ is not None and self.preparation_.has_categories:
+            by_graph = candidate.model.wants_graph or candidate.name == SMOOTH
+            if by_graph and self.preparation_ is not None and self.preparation_.has_categories:
                 # and a cut between categories costs nothing, whatever the numbers say: the judge would prefer it
                 candidate.why_not = "the nearest rows of a table with categories are those of the same categories"
         return found

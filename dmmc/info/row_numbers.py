@@ -22,9 +22,11 @@ EXACT = 2**53
 """Whole numbers up to here are exact in float64."""
 PIECES, PIECE = 4, 256
 """Of a store, so many rows are looked at in so many chunks."""
-BY_NAME = re.compile(
-    r"(?i:(?:.*[ _.-])?(?:id|uid|guid|uuid)|index|idx|row|row[ _.-]?(?:id|nr|no|number|index)|unnamed: 0)|.*[a-z]I[dD]"
-)
+_PLACE = "index|idx|row|row[ _.-]?(?:id|nr|no|number|index)|unnamed: 0"
+BY_PLACE = re.compile(f"(?i:{_PLACE})")
+"""Names of columns that may say where a row is, not which."""
+BY_NAME = re.compile(f"(?i:(?:.*[ _.-])?(?:id|uid|guid|uuid)|{_PLACE})|.*[a-z]I[dD]")
+"""Names of ids, and of those."""
 
 
 def list_index_columns(schema: Any) -> list[str]:

@@ -15,7 +15,7 @@ from dmmc import kernels
 from dmmc.array_types import Array
 from dmmc.data.blocks import fill_columns
 from dmmc.data.dataset import Rows
-from dmmc.errors import ClusteringWarning, InputError, warn
+from dmmc.errors import ClusteringWarning, InputError, NotFeasible, warn
 from dmmc.info import row_numbers
 from dmmc.machine import free_memory
 from dmmc.model import inspect, passes
@@ -171,11 +171,11 @@ def _check_spread(dataset: Rows, units: Array, parts: list[Description]) -> None
     if len(units) and units.min() > 1.0 / LARGEST[kernels.compute_dtype(dataset.dtype)]:
         return
     if len(units) or any(part.first.any() for part in parts):
-        raise InputError(
+        raise NotFeasible(
             f"the rows of {dataset.name} differ by so little that the squares of their differences vanish in "
             f"{dataset.dtype}; rescale the data."
         )
-    raise InputError(
+    raise NotFeasible(
         f"all {dataset.n_rows} rows of {dataset.name} are equal (or only rows of weight 0 differ); "
         "clustering needs rows that differ."
     )

@@ -21,6 +21,7 @@ DIRECTIONS: dict[str, tuple[str, str | None]] = {
     "word": ("", None),
     "number": ("high ", "low "),
     "date": ("late ", "early "),
+    "boolean": ("", "not "),
 }
 """What a name says before a column: where it is high, and where it is low; a word that is not there is not named."""
 RARE = 0.5
@@ -86,7 +87,8 @@ def describe_clusters(
     """
     kinds = ["number"] * len(names) if kinds is None else kinds
     word = (means.present < RARE) & np.array([kind != "date" for kind in kinds])
-    word |= np.array([kind in PRESENT for kind in kinds])
+    truth = np.array([kind == "boolean" for kind in kinds])
+    word = (word | np.array([kind in PRESENT for kind in kinds])) & ~truth
     profiles: list[ClusterProfile] = []
     taken: set[str] = set()
     for cluster, size in enumerate(means.sizes.tolist()):

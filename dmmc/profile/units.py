@@ -9,6 +9,8 @@ from dmmc.array_types import Array
 
 PRESENT = ("boolean", "category")
 """Kinds of columns that are 1 in rows that have something, and 0 in others: their mean is a share."""
+ROUNDING = 1e-12
+"""What is left of a mean of 0, as numbers are not exact."""
 WHOLE = 1e-6
 """A number that is nearer to 0 or 1 is one of them."""
 
@@ -30,7 +32,7 @@ class Units(NamedTuple):
 
 def tell_mean(number: float, kind: str) -> float | str:
     """A mean of a column as people write it: of dates, the day."""
-    return tell_date(number) if kind == "date" else number
+    return tell_date(number) if kind == "date" else 0.0 if abs(number) < ROUNDING else number
 
 
 def tell_date(days: float) -> str:

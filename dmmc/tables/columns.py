@@ -93,6 +93,14 @@ def to_numbers(values: Any, kind: str) -> NDArray[np.float64]:
     return numbers / DAY if kind == "date" else numbers
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a number."""
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
 def to_texts(values: Any) -> list[str]:
     """Cells of a column as texts; `MISSING` where there is none."""
     texts: list[str] = pyarrow.compute.fill_null(values.cast(pyarrow.string()), MISSING).to_pylist()

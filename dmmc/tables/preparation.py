@@ -19,7 +19,7 @@ from dmmc.solvers.state_shapes import Between, Each, Either, OneOf, Only, Text, 
 from dmmc.tables.columns import MISSING, Column, find_kind, to_numbers, to_texts
 from dmmc.tables.medians import find_median
 from dmmc.tables.rows import TableInMemory, TableRows, to_table
-from dmmc.tables.survey import MOST_TEXTS, ColumnSurvey, find_missing, find_repeated, survey
+from dmmc.tables.survey import MOST_TEXTS, ColumnSurvey, find_missing, find_repeated, find_text, survey
 
 MISSING_WAYS = ("median", "drop", "refuse")
 SCALES = ("standard", "auto")
@@ -42,8 +42,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A matrix of a table: numbers and dates on one scale, categories one-hot, missing cells filled.
 
     Every used column weighs the same: numbers, truth values (0 or 1) and dates (days) are standardised, and the
-    columns of a category together have variance 1. Missing numbers become the median, missing truth values the more
-    frequent one, missing categories a category of their own; a category not met before counts with the rare ones.
+    columns of a category together have variance 1. Missing numbers become the median, missing truth values the
+    share of true ones, missing categories a category of their own; a category not met before counts with the rare ones.
     Columns of one value, ids, row numbers and texts that hardly repeat are left out, with a warning that names them.
 
     Parameters
@@ -101,6 +101,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_rows_ = next(iter(found.values())).n_rows if found else 0
         self.id_ = self.id if self.id is not None else self._find_id(rows, found)
         names = [name for name in asked if name != self.id_]
+        self._refuse_spoilt(rows, [found[name] for name in names if name in found])
         self.left_out_: dict[str, str] = {}
         if self.columns is not None:
             names = [name for name in names if name in self.columns]
@@ -224,10 +225,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         free = [name for name in found if name not in (self.columns or ())]
         if rows.index in free and not found[rows.index].missing and find_repeated(rows, rows.index) is None:
             return rows.index
-        for name in sorted(free, key=lambda name: BY_NAME.fullmatch(name) is None):
-            if found[name].is_different:
-                return name
-        return None
+        names = [name for name in free if found[name].is_different]
+        return min(names, key=lambda name: (found[name].only_counts, BY_NAME.fullmatch(name) is None), default=None)
 
     def _tell_repeated(self, rows: TableRows, found: ColumnSurvey) -> str:
         """Why a column that is called an id does not name the rows; "" of other columns."""
@@ -249,6 +248,17 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 raise InputError(f"the id column {name!r} of {rows.name} has no value in {where}: each row needs one.")
             start += len(lost)
 
+    def _refuse_spoilt(self, rows: TableRows, found: Sequence[ColumnSurvey]) -> None:
+        """Refuse a column of numbers among which some cells hold words: as texts, its numbers would say nothing."""
+        for column in found:
+            if words := column.list_spoilers():
+                rest = f" (and {len(words) - 1} other texts)" if len(words) > 1 else ""
+                where = rows.place(find_text(rows, column.name, words[0]))
+                raise InputError(
+                    f"column {column.name!r} holds numbers, and {words[0]!r}{rest} in {where}: correct or empty such "
+                    "cells, or leave the column out (--drop, drop=)."
+                )
+
     def _refuse_missing(self, rows: TableRows, found: Mapping[str, ColumnSurvey], names: Sequence[str] | None) -> None:
         for name in found if names is None else names:
             if found[name].missing:
@@ -263,7 +273,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if kind == "nothing":
             raise InputError(f"column {name!r} has no value: leave it out.")
         if kind == "category":
-            if found.counts is None:
+            if not found.has_all:
                 raise InputError(
                     f"column {name!r} holds more than {MOST_TEXTS:,} different texts, too many for a category: leave "
                     "it out."
@@ -280,7 +290,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 yield numbers[~np.isnan(numbers)]
 
         if kind == "boolean":
-            fill = float(found.scaler.mean_[0] > 0.5)
+            fill = float(found.scaler.mean_[0])
         elif found.missing or not scaled or self.missing == "median":
             fill = find_median(read, given, low, high)
         else:
@@ -308,7 +318,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.id_ is not None and self.id is None:
             warn(f"column {self.id_!r} was taken as the ids of the rows, as it never repeats.", ClusteringWarning)
         for name, reason in self.left_out_.items():
-            warn(f"column {name!r} was left out, as {reason}; columns= names those to use.", ClusteringWarning)
+            named = "columns= (--columns) names those to use"
+            warn(f"column {name!r} was left out, as {reason}; {named}.", ClusteringWarning)
         if self.n_missing_:
             done = "the rows were left out" if self.missing == "drop" else "they were filled"
             cells = ", ".join(f"{name!r} {count}" for name, count in self.n_missing_.items())

@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
 from dmmc.errors import InputError
-from dmmc.info.row_numbers import BY_NAME, FEWEST, Numbers, describe_columns, join
-from dmmc.tables.columns import MISSING, find_kind, to_numbers, to_texts
+from dmmc.info.row_numbers import BY_NAME, BY_PLACE, FEWEST, Numbers, describe_columns, join
+from dmmc.tables.columns import MISSING, find_kind, is_number, to_numbers, to_texts
 from dmmc.tables.rows import TableRows
 
 MOST_TEXTS = 100_000
 """Different texts of a column that are counted."""
+MANY_NUMBERS, FEW_WORDS, MOSTLY = 20, 10, 0.8
+"""Texts are numbers that something has spoilt if more than so many of them are numbers, no more than so many are not,
+and of the cells so large a part holds a number: "unknown" among weights, not codes of which some have a letter."""
 AT_ONCE = 2**22
 """Hashes that are sorted at once."""
 
@@ -26,7 +29,8 @@ class ColumnSurvey:
 
     kind : as of `find_kind`
     n_rows, missing, first_missing : rows, those without a value, and the first of these
-    counts : how often each text occurs; None where there are more than `MOST_TEXTS`
+    seen : how often each text occurs, in rows up to the one where there were more than `MOST_TEXTS`
+    has_all : whether there never were
     scaler : mean and variance of the numbers that are given
     """
 
@@ -35,10 +39,14 @@ class ColumnSurvey:
         self.kind = "nothing"
         self.n_rows = self.missing = 0
         self.first_missing = -1
-        self.counts: Counter[str] | None = Counter()
+        self.seen: Counter[str] = Counter()
+        self.has_all = True
         self.scaler = StandardScaler()
         self.run: Numbers | None = None
         self.hashes: Hashes | None = Hashes()
+        self.only_counts = BY_PLACE.fullmatch(name) is not None
+        """Whether it may name the rows, but only says where they are: 0, 1, 2, ... or 1, 2, 3, ..."""
+        self._from = ""
 
     def add(self, values: Any, place: Callable[[int], str]) -> None:
         """Look at the next cells; `place` says where a row is."""
@@ -68,22 +76,39 @@ class ColumnSurvey:
         named = BY_NAME.fullmatch(self.name) is not None
         if self.hashes is not None and not (kind == "category" or (kind == "number" and named)):
             self.hashes = None
-        if self.hashes is not None and not self.hashes.add(to_texts(values)):
+        if self.hashes is None:
+            return
+        texts = to_texts(values)
+        if self.only_counts:
+            start = self.n_rows - len(texts)
+            if start == 0:
+                self._from = texts[0]
+            first = int(self._from) if self._from in ("0", "1") else -start - 1
+            self.only_counts = texts == [str(first + row) for row in range(start, start + len(texts))]
+        if not self.hashes.add(texts):
             self.hashes = None
 
     def _add_texts(self, values: Any) -> None:
-        if self.counts is None:
+        if not self.has_all:
             return
         for pair in values.drop_null().value_counts().to_pylist():
-            self.counts[str(pair["values"])] += pair["counts"]
-        if len(self.counts) > MOST_TEXTS:
-            self.counts = None
+            self.seen[str(pair["values"])] += pair["counts"]
+        self.has_all = len(self.seen) <= MOST_TEXTS
 
     def _add_numbers(self, given: NDArray[np.float64]) -> None:
         if len(given):
             self.scaler.partial_fit(given[:, None])
             run = describe_columns(given[:, None])
             self.run = run if self.run is None else join(self.run, run)
+
+    def list_spoilers(self) -> list[str]:
+        """Texts in a column that otherwise holds numbers; none where it is one of texts, or of numbers alone."""
+        if self.kind != "category" or BY_NAME.fullmatch(self.name) is not None:
+            return []
+        words = [text for text in self.seen if not is_number(text)]
+        cells = sum(self.seen.values())
+        mostly = cells - sum(self.seen[text] for text in words) >= MOSTLY * cells
+        return words if mostly and len(words) <= FEW_WORDS and len(self.seen) - len(words) > MANY_NUMBERS else []
 
     @property
     def is_different(self) -> bool:
@@ -92,8 +117,7 @@ class ColumnSurvey:
 
     def count_texts(self) -> dict[str, int]:
         """How often each text occurs, cells without one included."""
-        assert self.counts is not None
-        found = dict(self.counts)
+        found = dict(self.seen)
         if self.missing:
             found[MISSING] = found.get(MISSING, 0) + self.missing
         return found
@@ -105,7 +129,7 @@ class ColumnSurvey:
         if BY_NAME.fullmatch(self.name) is not None:
             return "it is called an id"
         if self.kind == "category":
-            if self.counts is None:
+            if not self.has_all:
                 return f"it holds more than {MOST_TEXTS:,} different texts"
             counts = sorted(self.count_texts().values(), reverse=True)
             if len(counts) == 1:
@@ -177,6 +201,17 @@ def find_missing(values: Any, kind: str) -> NDArray[np.bool_]:
     """Which cells hold nothing; a number that is none counts as such."""
     lost: NDArray[np.bool_] = np.asarray(pyarrow.compute.is_null(values, nan_is_null=kind == "number"))
     return lost
+
+
+def find_text(rows: TableRows, name: str, text: str) -> int:
+    """The first row that holds a text."""
+    start = 0
+    for part in rows.parts([name]):
+        texts = to_texts(part.column(name))
+        if text in texts:
+            return start + texts.index(text)
+        start += part.num_rows
+    raise AssertionError(f"no row holds {text!r}")
 
 
 def find_repeated(rows: TableRows, name: str) -> tuple[str, list[int]] | None:

@@ -76,7 +76,7 @@ def test_a_flipped_byte_is_refused_or_changes_nothing_that_was_there(tmp_path, n
     ("name", "data", "words"),
     [
         ("x.npy", None, "1D array"),
-        ("x.npz", None, "holds 2 arrays, 'a', 'b': choose one with key="),
+        ("x.npz", None, "holds 2 arrays, 'a', 'b': choose one with component="),
         ("x.idx", idx((5,), bytes(5)), "labels perhaps"),
         ("x.idx", idx((5, 2), bytes(11)), "goes on after the 5 rows"),
         ("x.idx", idx((0, 2), b""), "0 sample"),
@@ -107,7 +107,7 @@ def test_strings_complex_numbers_and_records_are_refused(tmp_path):
 
 def test_a_key_is_checked(tmp_path):
     np.savez(tmp_path / "x.npz", a=[[1]], b=[[2]])
-    with pytest.raises(InputError, match="no 'c': choose with key= one of 'a', 'b'"):
+    with pytest.raises(InputError, match=r"no 'c': choose with component= .* one of 'a', 'b'"):
         convert(tmp_path / "x.npz", tmp_path / "out.zarr", key="c")
     with pytest.raises(InputError, match="key='c' names an array inside an npz"):
         convert(written(tmp_path, "1,2\n"), tmp_path / "out.zarr", key="c")
