@@ -299,6 +299,7 @@ class Arena:
         self._settings = {
             **{f"DASK_DMMC__WAIT__{name.upper()}": f"{self._slow * value:.0f}s" for name, value in LIMITS.items()},
             "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": f"{self._slow * 4:.0f}s",
+            "EVERY_LINE": "0",  # each phase is told as it begins
             "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "info",  # as a user has it, not as the fault tests
         }
 

@@ -87,7 +87,7 @@ def _resident_of_worker() -> int:
 
 def measure(report: Report, name: str, function: str) -> None:
     """Fits of each kind; one line for each process."""
-    n_rows, count = (500, 12) if report.small else (ROWS, FITS)
+    n_rows, count = (500, 20) if report.small else (ROWS, FITS)
     kinds = ("spectral",) if report.small else KINDS
     growth = report.measured.setdefault(name, {})
     for kind in kinds:

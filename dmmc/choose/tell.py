@@ -18,10 +18,11 @@ def tell_choice(choices: Mapping[str, Any], effort: str = "balanced") -> list[st
     if chosen is None:
         return []
     others = [c for c in candidates if c is not chosen]
-    tried = ", ".join(f"{c['name']} {c['score']:.3g}" for c in others)
-    lines = [f"chosen: {chosen['name']}, cut {chosen['score']:.3g}" + (f" (others: {tried})" if tried else "")]
+    tried = "; ".join(f"{c['name']} {c['score']:.3g}" for c in others)
+    why = f", {choices['why']}" if "why" in choices else ""
+    lines = [f"chosen: {chosen['name']}, cut {chosen['score']:.3g}{why}" + (f" (others: {tried})" if tried else "")]
     close = [f"{c['name']} ({c['why_not']})" for c in others if c["score"] <= CLOSE * chosen["score"]]
-    lines.append(f"came close: {', '.join(close)}" if close else "came close: nothing")
+    lines.append(f"came close: {'; '.join(close)}" if close else "came close: nothing")
     if "starts" in choices:  # linked pairs
         told = [
             f"{one['name']} ({one['links_broken']} links broken)" for one in choices["starts"] if "links_broken" in one
@@ -36,7 +37,7 @@ def _suggest(choices: Mapping[str, Any], chosen: Any, others: list[Any], effort:
     found = []
     number = choices.get("n_clusters")
     if isinstance(number, Mapping):
-        found.append(f"-k {number['runner_up']} (-k was suggested as {number['suggestion']})")
+        found.append(f"-k {number['runner_up']}, the next best guess ({number['suggestion']} was the first)")
     if effort != "best":
         more = {"fast": "balanced", "balanced": "best"}[effort]
         found.append(f"--effort {more}")

@@ -170,7 +170,7 @@ class NpzFile(NpyFile):
             member = self._open_member(key) if key in keys else None
             if member is not None and member.dtype.kind in "US" and member.shape == (self.n_features,):
                 texts = member.read_all()
-                return (np.char.decode(texts, "utf-8", "replace") if texts.dtype.kind == "S" else texts).tolist()
+                return [one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in texts]
         return None
 
     def _open_member(self, key: str) -> NpyStream:

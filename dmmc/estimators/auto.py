@@ -38,6 +38,7 @@ from dmmc.estimators.parameters import (
     parameter,
 )
 from dmmc.estimators.source_clusterer import SourceClusterer
+from dmmc.features import transforms
 from dmmc.machine import count_threads
 from dmmc.model.geometry import measure
 from dmmc.model.label_counts import count_labels
@@ -49,6 +50,8 @@ from dmmc.time_limit import TimeLimit
 
 SMOOTH = "cpmmc, smooth"
 """The name of the candidate that smooths rows along the graph."""
+NEAR = "near the lowest, and the others agree most with it"
+NEAR_WIDE = f"near the lowest, and rows have more than {AXES} columns or are sparse"
 GRAPH_ROWS = 1_000_000
 """Rows beyond which no graph of all of them is made: one of anchors is, unless graph="rows"."""
 PASSES = 1000
@@ -196,9 +199,9 @@ class AutoMMC(RunParameters, SourceClusterer):
             return self
         if listener is not None:
             listener({"phase": "measure"})
-        sample, fingerprint, by_angle = self._take_sample(engine, low, seed, limit)  # 1
+        sample, fingerprint, by_angle, weights = self._take_sample(engine, low, seed, limit)  # 1
         self.n_clusters_, notes = self._look_for_structure(sample.places, low, high, seed, by_angle)  # 2
-        candidates = self._propose(rows, seed)
+        candidates = self._propose(rows, seed, weights)
         phases = {} if phases is None else phases
         for candidate in candidates:  # 3
             engine.use(rows)
@@ -231,8 +234,8 @@ class AutoMMC(RunParameters, SourceClusterer):
                     sizes = count_labels(labels, k) if weight is None else np.bincount(labels, weight, k)
                     candidate.verdict = judge(links, labels, sizes)
 
-    def _take_sample(self, engine: Engine, k: int, seed: int, limit: TimeLimit) -> tuple[Sample, str, bool]:
-        """A sample of rows, the fingerprint of the data, and whether rows are compared by angle."""
+    def _take_sample(self, engine: Engine, k: int, seed: int, limit: TimeLimit) -> tuple[Sample, str, bool, bool]:
+        """A sample of rows, the fingerprint of the data, whether rows are compared by angle, hold weights of words."""
         first = NearestCentres(k, transform="auto", scale=self.scale, random_state=seed, n_jobs=self.n_jobs)
         with (
             collect_warnings(),  # the candidates say it again
@@ -241,7 +244,10 @@ class AutoMMC(RunParameters, SourceClusterer):
         ):
             geometry, _ = measure(inner.dataset, inner.rows, scale)
             by_angle = inner.dataset.is_sparse and (transform is None or transform.kind != "log-normalise")
-            return take_sample(inner.dataset, geometry, seed, by_angle), geometry.fingerprint, by_angle
+            weights = transform is None and transforms.are_weights(
+                engine.dataset, transforms.look_at_rows(engine.dataset, engine.rows)
+            )
+            return take_sample(inner.dataset, geometry, seed, by_angle), geometry.fingerprint, by_angle, weights
 
     def _look_for_structure(
         self, places: Array, low: int, high: int, seed: int, by_angle: bool
@@ -266,8 +272,8 @@ class AutoMMC(RunParameters, SourceClusterer):
                     )
         return k, notes
 
-    def _propose(self, rows: Rows, seed: int) -> list[Candidate]:
-        """Candidates, from simple to not so simple."""
+    def _propose(self, rows: Rows, seed: int, weights: bool) -> list[Candidate]:
+        """Candidates, from simple to not so simple; weights of words are damped by a root, as BM25 damps counts."""
         common = {
             name: getattr(self, name)
             for name in ("min_size", "max_size", "scale", "n_jobs", "max_seconds", "callbacks")
@@ -275,16 +281,20 @@ class AutoMMC(RunParameters, SourceClusterer):
         graph: dict[str, Any] = {"graph": self.graph, "n_anchors": self.n_anchors}
         common |= {"n_clusters": self.n_clusters_, "random_state": seed}
         asked = {name: value for name, value in graph.items() if value != "auto"}
+        more: dict[str, Any]
         found = [
             Candidate("k-means", NearestCentres(transform="auto", **common), {}),
             Candidate("cpmmc", CuttingPlaneMMC(transform="auto", **common), {"method": "cpmmc", "transform": "auto"}),
         ]
         if not rows.is_sparse and rows.n_features <= AXES and self.effort != "fast":
-            more: dict[str, Any] = {"features": "smooth", "init": "k-means", "transform": "auto"}
+            more = {"features": "smooth", "init": "k-means", "transform": "auto"}
             smooth = CuttingPlaneMMC(**more, **graph, **common)
             found.append(Candidate(SMOOTH, smooth, {"method": "cpmmc", **more, **asked}))
         if rows.is_sparse or self.effort != "fast":
-            found.append(Candidate("lsmmc", LeastSquaresMMC(**graph, **common), {"method": "lsmmc", **asked}))
+            more = {"transform": "sqrt-unit"} if weights else {}
+            found.append(
+                Candidate("lsmmc", LeastSquaresMMC(**more, **graph, **common), {"method": "lsmmc", **more, **asked})
+            )
         if self.effort == "best":
             more = {"features": "spectral", "init": "graph", "transform": "auto"}
             found.append(
@@ -356,10 +366,13 @@ class AutoMMC(RunParameters, SourceClusterer):
         for candidate, verdict in scored:
             if candidate is not winner:
                 candidate.why_not = _compare(verdict, winner.verdict)
+        lowest = min(verdict.score for _, verdict in scored)
+        why = {} if winner.verdict.score == lowest else {"why": NEAR_WIDE if wide and first is order[0][0] else NEAR}
         self._take_over(winner.model)
         self.choices_ = {
             **winner.model.choices_,
             "chosen": winner.name,
+            **why,
             **notes,
             "fingerprint": fingerprint,
             "candidates": [candidate.describe(candidate is winner) for candidate in candidates],

@@ -155,6 +155,11 @@ def suggest(dataset: Rows, facts: Facts) -> tuple[str, ...]:
     return "none", "sqrt-unit"
 
 
+def are_weights(dataset: Rows, facts: Facts) -> bool:
+    """Whether sparse rows hold weights of words, such as tf-idf: amounts that are no counts, few of them not 0."""
+    return dataset.is_sparse and not facts.counts and facts.least >= 0 and facts.filled < SPARSE
+
+
 def make_transform(kind: str, dataset: Rows, facts: Facts) -> Transform:
     """The transform of this name for these rows; rows that it is not for are refused in a sentence."""
     name = dataset.name

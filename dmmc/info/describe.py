@@ -144,7 +144,7 @@ def _add_memory(found: dict[str, Any], n_clusters: int) -> None:
     found["memory_bytes"] = data
     found["driver_bytes"] = ROW * n_rows
     size = Size(n_rows, n_features, found["nnz"], data)
-    found["fit_bytes"] = {method: estimate_bytes(method, size, n_clusters) for method in METHODS if method != "auto"}
+    found["fit_bytes"] = {method: estimate_bytes(method, size, n_clusters) for method in METHODS}
 
 
 def _add_reading(found: dict[str, Any], memory: int | str | None) -> None:
@@ -246,7 +246,7 @@ def format_info(found: dict[str, Any]) -> str:
     for method, needed in (found["fit_bytes"] or {}).items():
         add(f"fit, {method}", f"about {_format_bytes(needed)} for {found['n_clusters']} clusters, all included")
     if found["problems"]:
-        lines.append("  problems")
+        lines.append("  problems" if found["refused"] else "  notes")
         lines += [f"    - {sentence}" for sentence in found["problems"]]
     else:
         read = "all numbers were read" if found["checked"] else "few numbers were read, ask for a check of all"

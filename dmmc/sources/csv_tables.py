@@ -274,10 +274,10 @@ def _refuse(block: Block, kinds: Mapping[str, Any]) -> None:
             good = parse_number(cell) is not None if types.is_floating(kind) else _fits(cell, kind)
             if not good or types.is_null(kind):
                 held = "numbers" if types.is_floating(kind) else "truth values" if types.is_boolean(kind) else "dates"
+                wanted = "nothing was before it" if types.is_null(kind) else f"{held} are wanted, as in other rows"
                 shown = cell if len(cell) <= 40 else cell[:37] + "..."
                 raise InputError(
-                    f"{layout.name}, line {line}: column {name!r} holds {shown!r}, where rows before it "
-                    f"hold {'nothing' if types.is_null(kind) else held}; correct it, or leave the column out "
-                    "(--drop, drop=)."
+                    f"{layout.name}, line {line}: column {name!r} holds {shown!r}, where {wanted}; correct the cell, "
+                    "or leave the column out of the fit (--drop, drop=)."
                 )
     raise InputError(f"{layout.name}, lines from {block.lines.first} on, cannot be read as a table.")

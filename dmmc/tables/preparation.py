@@ -321,7 +321,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             named = "columns= (--columns) names those to use"
             warn(f"column {name!r} was left out, as {reason}; {named}.", ClusteringWarning)
         if self.n_missing_:
-            done = "the rows were left out" if self.missing == "drop" else "they were filled"
+            done = "their rows are left out" if self.missing == "drop" else "they are filled"
             cells = ", ".join(f"{name!r} {count}" for name, count in self.n_missing_.items())
             warn(f"cells are missing, and {done}: {cells}.", ClusteringWarning)
 

@@ -18,8 +18,8 @@ from dmmc.tables.rows import TableRows
 MOST_TEXTS = 100_000
 """Different texts of a column that are counted."""
 MANY_NUMBERS, FEW_WORDS, MOSTLY = 20, 10, 0.8
-"""Texts are numbers that something has spoilt if more than so many of them are numbers, no more than so many are not,
-and of the cells so large a part holds a number: "unknown" among weights, not codes of which some have a letter."""
+"""Texts are numbers that something has spoilt if more than so many of them are numbers, no more than so many are words
+without a digit, and so large a part of the cells holds a number: "unknown" among weights, not codes such as 7b."""
 AT_ONCE = 2**22
 """Hashes that are sorted at once."""
 
@@ -108,7 +108,8 @@ class ColumnSurvey:
         words = [text for text in self.seen if not is_number(text)]
         cells = sum(self.seen.values())
         mostly = cells - sum(self.seen[text] for text in words) >= MOSTLY * cells
-        return words if mostly and len(words) <= FEW_WORDS and len(self.seen) - len(words) > MANY_NUMBERS else []
+        few = len(words) <= FEW_WORDS and not any(char.isdigit() for text in words for char in text)
+        return words if mostly and few and len(self.seen) - len(words) > MANY_NUMBERS else []
 
     @property
     def is_different(self) -> bool:

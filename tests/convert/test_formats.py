@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from converted import ZARR_WARNINGS, idx, leftovers, written
+from scipy import sparse
 
+import dmmc
 from dmmc import InputError
 from dmmc.convert import convert
 
@@ -111,3 +113,19 @@ def test_a_key_is_checked(tmp_path):
         convert(tmp_path / "x.npz", tmp_path / "out.zarr", key="c")
     with pytest.raises(InputError, match="key='c' names an array inside an npz"):
         convert(written(tmp_path, "1,2\n"), tmp_path / "out.zarr", key="c")
+
+
+def test_other_values_of_a_pattern_and_the_names_of_its_columns_are_read(tmp_path):
+    rows = sparse.random_array((30, 7), density=0.3, rng=np.random.default_rng(0), format="csr")
+    parts = {"indices": rows.indices, "indptr": rows.indptr, "shape": rows.shape, "y": np.arange(30)}
+    counts, words = np.arange(1, rows.nnz + 1, dtype=np.uint16), np.array([f"word{i}".encode() for i in range(7)])
+    np.savez(tmp_path / "x.npz", data=rows.data, counts=counts, vocab=words, **parts)
+    for key, values in ((None, rows.data), ("counts", counts)):
+        run = dmmc.fit(tmp_path / "x.npz", 2, component=key, method="cpmmc", max_iter=2)
+        wanted = dmmc.fit(
+            sparse.csr_array((values, rows.indices, rows.indptr), rows.shape), 2, method="cpmmc", max_iter=2
+        )
+        np.testing.assert_array_equal(run.model.coef_, wanted.model.coef_)
+        assert run.model.feature_names_in_.tolist() == [f"word{i}" for i in range(7)]
+    with pytest.raises(InputError, match="'y'"):
+        dmmc.fit(tmp_path / "x.npz", 2, component="y")

@@ -26,6 +26,7 @@ def main(arguments):
     blocks.ONE_BLOCK, blocks.FOUR_BLOCKS = 16 * 1024, 32 * 1024
     checkpoints.EVERY, checkpoints.SHARE = 0.0, np.inf
     progress.Progress.__call__ = slowly
+    progress.EVERY_LINE = float(os.environ.get("EVERY_LINE", progress.EVERY_LINE))
     cli.main(arguments)
 
 

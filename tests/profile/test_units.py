@@ -80,3 +80,16 @@ def test_cells_are_told_as_people_write_them(cell: float, kind: str, told: str |
 @pytest.mark.parametrize("days", [np.nan, np.inf, 1e30])
 def test_no_day_is_told_of_what_is_none(days: float) -> None:
     assert tell_date(days) == ""
+
+
+def test_who_lacks_something_is_named_by_it_where_it_is_a_truth_value() -> None:
+    rng = np.random.default_rng(0)
+    member = np.arange(400) % 4 > 0
+    shop = pd.DataFrame({"member": member, "age": rng.normal(30, 2, 400) + 30 * ~member})
+    run = dmmc.fit(shop, 2, method="cpmmc")
+    lacking = int(run.labels[np.flatnonzero(~member)[0]])
+    assert run.names[lacking].startswith("not member") or "high age, not member" in run.names[lacking]
+    assert "member" in run.names[1 - lacking].split(", ")
+    inside = [line for line in run.profile(1).to_dict("records") if line["feature"] == "member"]
+    assert sorted(line["inside"] for line in inside) == pytest.approx([0.0, 1.0])
+    assert 0.0 in [line["inside"] for line in inside]  # and not something like -7e-15

@@ -192,7 +192,7 @@ BAD = {
     "two encodings": ("name,x\ncafé,1\n".encode() + "café,2\n".encode("latin-1"), "rows.csv, line 3 is not UTF-8"),
     "text late": (
         b"name,x\n" + b"a,1.5\n" * 12_000 + b"b,lots\n",
-        "rows.csv, line 12002: column 'x' holds 'lots', where rows before it hold numbers",
+        "rows.csv, line 12002: column 'x' holds 'lots', where numbers are wanted, as in other rows",
     ),
     "text late among numbers": (
         b"x,y\n" + b"1,1.5\n2,3\n" * 6000 + b"5,lots\n",

@@ -247,3 +247,36 @@ def test_numbers_keep_their_units_where_asked_and_all_columns_are_numbers(frame:
     np.testing.assert_array_equal(found, wanted)
     mixed = dmmc.TablePreparation(scale="auto").fit_transform(frame)
     np.testing.assert_array_equal(mixed, dmmc.TablePreparation().fit_transform(frame))
+
+
+def test_numbers_among_which_words_stand_are_refused_and_codes_are_categories(frame: pd.DataFrame) -> None:
+    frame["weight"] = [str(round(x, 2)) for x in np.random.default_rng(1).normal(9, 2, len(frame))]
+    frame["code"] = [f"{i % 30}{'b' if i % 9 == 0 else ''}" for i in range(len(frame))]
+    assert "weight" in dmmc.TablePreparation().fit(frame).left_out_  # texts, though they look like numbers
+    frame.loc[[40, 50], "weight"] = ["unknown", "lost"]
+    for options in ({}, {"columns": ["weight", "age"]}):
+        with pytest.raises(
+            dmmc.InputError, match=r"'weight' holds numbers, and 'unknown' \(and 1 other texts?\) in row 40"
+        ):
+            dmmc.TablePreparation(**options).fit(frame)
+    found = dmmc.TablePreparation(drop=["weight"]).fit(frame)
+    assert {column.name: column.kind for column in found.columns_}["code"] == "category"
+
+
+def test_row_numbers_are_no_ids_where_another_column_names_the_rows(frame: pd.DataFrame) -> None:
+    counted = frame.assign(index=[str(i) for i in range(len(frame))])
+    assert dmmc.TablePreparation().fit(counted).id_ == "customer_id"
+    assert dmmc.TablePreparation().fit(counted.rename(columns={"customer_id": "name"})).id_ == "name"
+    assert dmmc.TablePreparation().fit(counted.drop(columns="customer_id")).id_ == "index"
+    shuffled = counted.assign(index=counted["index"].to_numpy()[::-1])
+    assert dmmc.TablePreparation().fit(shuffled).id_ == "customer_id"
+
+
+def test_missing_truth_values_are_neither_true_nor_false(frame: pd.DataFrame) -> None:
+    member = frame["member"].astype("boolean")
+    member[[2, 4]] = pd.NA
+    preparation = dmmc.TablePreparation().fit(frame.assign(member=member))
+    (column,) = columns_of(preparation, "member")
+    found = preparation.transform(frame.assign(member=member))[:, column]
+    np.testing.assert_allclose(found[[2, 4]], 0.0, atol=1e-9)
+    assert abs(found.mean()) < 1e-9
