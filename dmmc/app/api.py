@@ -20,7 +20,7 @@ from dmmc.app.findings import Findings, keep_numbers, look
 from dmmc.app.fit_listener import FitListener, Progress
 from dmmc.app.run import Run
 from dmmc.app.start_from import is_earlier, predict_start
-from dmmc.app.truth import compare_with_truth, read_truth
+from dmmc.app.truth import compare_with_truth, order_truth, read_truth
 from dmmc.app.warm_up import compile_parts, find_missing
 from dmmc.data.dataset import Rows
 from dmmc.data.memory_plan import find_room
@@ -208,6 +208,8 @@ def fit(
             )
         )
         dataset = _open_rows(opened, n_jobs, cluster, limit, memory)
+        if known is not None:
+            order_truth(known, dataset.row_ids, dataset.n_rows)  # what is wrong with it is said before the search
         model.preparation_ = opened.preparation
         check_image_shape(image_shape, dataset.n_features)
         if image_shape is None and math.prod(dataset.image_shape or ()) == dataset.n_features:

@@ -23,10 +23,9 @@ def read_truth(truth: Any) -> tuple[Array, list[str] | None]:
     return np.asarray(truth), None
 
 
-def compare_with_truth(labels: Array, ids: Array | None, known: tuple[Array, list[str] | None], k: int) -> Comparison:
-    """How k clusters agree with a truth; rows are matched by their ids where both have them.
+def order_truth(known: tuple[Array, list[str] | None], ids: Array | None, n_rows: int) -> Array:
+    """The class of each row: by ids where both have them, else in the order that it was given.
 
-    labels : (n,) 0 to k - 1, or -1
     ids : (n,) of the rows, if they have any
     """
     classes, class_ids = known
@@ -37,5 +36,17 @@ def compare_with_truth(labels: Array, ids: Array | None, known: tuple[Array, lis
         if missing is not None:
             raise InputError(f"the truth has no class of row {missing!r}; one for each row is wanted.")
         classes = classes[[place[name] for name in names]]
-    scores = score(labels, classes)  # says what is wrong with lengths and values
+    if len(classes) != n_rows:
+        raise InputError(f"the truth has {len(classes)} classes, and there are {n_rows} rows: one for each is wanted.")
+    return classes
+
+
+def compare_with_truth(labels: Array, ids: Array | None, known: tuple[Array, list[str] | None], k: int) -> Comparison:
+    """How k clusters agree with a truth; rows are matched by their ids where both have them.
+
+    labels : (n,) 0 to k - 1, or -1
+    ids : (n,) of the rows, if they have any
+    """
+    classes = order_truth(known, ids, len(labels))
+    scores = score(labels, classes)  # says what is wrong with values
     return Comparison(scores, *cross(labels, classes, k))

@@ -1,5 +1,6 @@
 """Numbers that stay: which cluster of a new result is which of an earlier one."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ class Matching(NamedTuple):
     """Earlier numbers of clusters that are no longer there."""
     by: str
     """What was compared: "row ids" or "centres"."""
+    stayed: float | None = None
+    """Of the rows that both have, the part whose number is as before."""
 
     def tell(self) -> str:
         """One sentence on what stayed, came and went."""
@@ -34,6 +37,8 @@ class Matching(NamedTuple):
         parts += [f"cluster {old} is now {new}" for old, new in self.kept if old != new]
         parts += [f"cluster {old} is gone" for old in self.gone]
         parts += [f"{number} is a new cluster" for number in self.new]
+        if self.stayed is not None:
+            parts.append(f"{math.floor(100 * self.stayed)} % of the rows that both have are where they were")
         return f"compared with the earlier result by {self.by}: {', '.join(parts)}."
 
 
@@ -48,7 +53,8 @@ def match_by_rows(labels: Array, earlier: Array, k: int, k_earlier: int) -> Matc
     either = shared.sum(axis=1)[:, None] + shared.sum(axis=0) - shared
     pairs = zip(*linear_sum_assignment(shared, maximize=True), strict=True)
     same = {int(i): int(j) for i, j in pairs if shared[i, j] > 0 and shared[i, j] >= SHARED * either[i, j]}
-    return _give_numbers(same, k, k_earlier, "row ids")
+    found = _give_numbers(same, k, k_earlier, "row ids")
+    return found._replace(stayed=float(np.mean(found.number[labels[both]] == earlier[both])) if both.any() else None)
 
 
 def match_by_centres(centres: Array, earlier: Array, spread: Array) -> Matching:

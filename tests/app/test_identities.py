@@ -135,3 +135,16 @@ def test_match_and_start_and_unassigned_work_at_the_terminal(cli: Any, tmp_path:
     assert (table["label"] == -1).sum() == (table["confidence"] < 0.8).sum() > 0
     assert table["name"][table["label"] == -1].isna().all()
     assert "high" in one.stdout
+
+
+def test_a_truth_of_other_rows_is_refused_before_the_fit(tmp_path: Path) -> None:
+    rows, truth = night([90, 80, 70, 60])
+    for wrong, words in (
+        (truth[:-1], "has 299 classes, and there are 300 rows"),
+        (tmp_path / "t.csv", "no class of row"),
+    ):
+        if isinstance(wrong, Path):
+            wrong.write_text("id,label\n" + "".join(f"x{i},{label}\n" for i, label in enumerate(truth)))
+        with pytest.raises(dmmc.InputError, match=words):
+            dmmc.fit(rows, 4, truth=wrong, out=tmp_path / "out")
+        assert not (tmp_path / "out").exists()

@@ -27,7 +27,7 @@ def test_a_cluster_that_vanished_is_gone_and_its_number_goes_to_a_new_one() -> N
     assert (found.kept, found.new, found.gone) == ([(0, 0), (1, 1)], [2], [2])
     assert found.tell() == (
         "compared with the earlier result by row ids: 2 of 3 clusters keep their numbers, cluster 2 is gone, "
-        "2 is a new cluster."
+        "2 is a new cluster, 100 % of the rows that both have are where they were."
     )
 
 
