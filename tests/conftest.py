@@ -39,10 +39,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two to four processes, as the machine has cores; none for a single file, which is done sooner without."""
+    """Three or four processes, as many tests wait; none for a single file, which is done sooner without."""
     if len(config.args) == 1 and Path(config.args[0].partition("::")[0]).is_file():
         return 0
-    return min(4, max(2, len(os.sched_getaffinity(0))))
+    return min(4, max(3, len(os.sched_getaffinity(0))))
 
 
 class ByFile(LoadScopeScheduling):

@@ -188,13 +188,13 @@ EXPECTED = {
         "lines": ["process, spectral, driver: resident / allowed", "cluster, spectral, workers: resident / allowed"],
     },
     "large": {
-        "measured": {"sheets", "shifts"},
+        "measured": {"sheets"},
         "lines": [
             "sheets: peak of one process / its limit",
             "sheets: peak of a worker / its limit",
             "sheets: bytes of a row on the driver of a cluster",
             "sheets: time, 2 workers / 1 worker",
-            "shifts: time, predict / reading",
+            "sheets: time, predict / reading",
         ],
     },
     "out_of_core": {
@@ -219,7 +219,12 @@ EXPECTED = {
         ],
     },
 }
-MORE = {"auto": ["--method", "lsmmc"], "peers": ["--who", "dmmc cpmmc,faiss,KMeans,HDBSCAN,LinearSVC"]}
+MORE = {
+    "auto": ["--method", "lsmmc"],
+    "accuracy": ["--recipes", "lsmmc;cpmmc;k-means"],
+    "large": ["--only", "sheets"],
+    "peers": ["--who", "dmmc cpmmc,faiss,KMeans,HDBSCAN,LinearSVC"],
+}
 """Options beside --small."""
 NEEDS_PROC = {
     "auto": "/proc/self/status",

@@ -39,7 +39,7 @@ SHARES = {
     "sealed checkpoint": (0.1, {"same", "sentence", "other"}),
     "sealed model": (0.25, {"same", "sentence", "other"}),
     "store": (0.5, {"same", "sentence", "unnoticeable"}),
-    "file": (0.25, {"same", "sentence", "another file"}),
+    "file": (0.1, {"same", "sentence", "another file"}),
     "result folder": (0.3, {"same", "sentence", "unnoticeable"}),
 }
 """By kind: alterations of a case, in units of those asked for, as a method has two cases, and what may come of one.
