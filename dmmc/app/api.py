@@ -362,6 +362,11 @@ def _open_rows(
 def _choose_method(method: Any, params: Mapping[str, Any], has_links: bool) -> Any:
     """The method to use: where pairs or parameters of a method are given, `auto` is the one that takes them."""
     if has_links:
+        if method == "auto" and "effort" in params:
+            raise InputError(
+                "effort was given with constraints; 'pairwise', the method that takes them, has no effort: leave out "
+                "one of them."
+            )
         if method == "auto":
             return "pairwise"
         if isinstance(method, str) and method in METHODS and METHODS[method].estimator != "PairwiseMMC":
@@ -382,8 +387,8 @@ def _make_model(method: Any, n_clusters: int | str, params: Mapping[str, Any]) -
     cls = getattr(estimators, METHODS[method].estimator)
     if isinstance(n_clusters, str) and method != "auto":
         raise InputError(
-            f"n_clusters is {n_clusters!r}, and method {method!r} does not look for a number: say how many clusters, "
-            "or leave the choice of method and parameters to 'auto'."
+            f"method {method!r} does not look for the number of clusters (n_clusters is {n_clusters!r}): say how many, "
+            "with -k at the terminal, or leave the choice of method and parameters to 'auto'."
         )
     fixed = METHODS[method].params
     known = set(cls().get_params()) - set(fixed)

@@ -67,8 +67,7 @@ class FitCommand(click.Command):
     "-k",
     "--n-clusters",
     type=NUMBER,
-    default="auto",
-    show_default=True,
+    show_default="auto",
     help="2 to 10,000, a range such as 5..20, or auto",
 )
 @click.option("-o", "--out", type=FILE, required=True, help="folder to write")
@@ -104,6 +103,7 @@ def fit(
     /,
     source: str,
     out: Path,
+    n_clusters: int | str | None,
     views: tuple[str, ...],
     settings: tuple[str, ...],
     image_shape: str | None,
@@ -119,16 +119,20 @@ def fit(
     """
     shape = parse_shape(image_shape)
     from dmmc.app import api
+    from dmmc.app.start_from import is_earlier
     from dmmc.choose.tell import tell_choice
     from dmmc.plain_json import plain
 
     params = parse_settings(settings, inspect.signature(api.fit).parameters)
     params |= {} if effort is None else {"effort": effort}
+    if n_clusters is None and not is_earlier(params.get("init")):
+        n_clusters = "auto"
     cluster = read_cluster(options)
     command = shlex.join(["dmmc", *hide_arguments(arguments)])
     with show_warnings(quiet=quiet), Progress(quiet=quiet) as progress:
         run = api.fit(
             join_paths(source, views),
+            n_clusters,
             out=out,
             image_shape=shape,
             progress=progress,

@@ -12,6 +12,8 @@ from dmmc.features.projection import scale_rows
 
 LOWEST, HIGHEST = 2, 20
 """Numbers that are compared where none are named."""
+FEWEST = 3
+"""Rows of which there is a graph."""
 GROUPS = 3
 """Groups that are joined, times the highest number."""
 FLOOR = 2e-3
@@ -51,6 +53,9 @@ def suggest_number(places: Array, low: int = LOWEST, high: int = HIGHEST) -> Sug
     3. the number is suggested after which cuts rise most, then the next such; merge heights and eigenvalues are kept
        as further evidence
     """
+    if len(places) < FEWEST:
+        nothing = np.zeros(1)
+        return Suggestion(np.array([low]), nothing, nothing, nothing, low, low)
     high = max(min(high, len(places) - 2), 1)
     low = min(low, high)
     found = make_evidence(places, high + 1)  # 1

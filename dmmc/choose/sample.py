@@ -34,6 +34,12 @@ def take_sample(dataset: Rows, geometry: Geometry, seed: int, by_angle: bool) ->
     return Sample(rows, place_rows(geometry.apply(dataset.take(rows)), by_angle))
 
 
+def put_on_one_scale(places: Array) -> Array:
+    """Centred columns (m, p), each with the same variance; constant ones stay 0."""
+    spread = places.std(axis=0)
+    return scale_rows(places / np.where(spread > 0, spread, 1.0), unit=False)
+
+
 def place_rows(rows: Any, by_angle: bool) -> Array:
     """Principal axes of rows (m, d), dense or sparse: as they are where there are few columns."""
     m, d = rows.shape

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+LATE = "the time was up"
+"""Why a candidate was not tried, or not to its end."""
 CLOSE = 1.5
 """A score up to this many times that of the answer is close."""
 
@@ -36,14 +38,18 @@ def _suggest(choices: Mapping[str, Any], chosen: Any, others: list[Any], effort:
     """What a user could try next."""
     found = []
     number = choices.get("n_clusters")
-    if isinstance(number, Mapping):
+    late = [c["name"] for c in choices.get("candidates", []) if c["why_not"] == LATE]
+    if late:
+        found.append(f"a longer --max-seconds: the time was up before {' and '.join(late)}")
+    if isinstance(number, Mapping) and number["runner_up"] != number["suggestion"]:
         found.append(f"-k {number['runner_up']}, the next best guess ({number['suggestion']} was the first)")
-    if effort != "best":
+    if effort != "best" and not late:
         more = {"fast": "balanced", "balanced": "best"}[effort]
         found.append(f"--effort {more}")
     methods = [c for c in (chosen, *others) if c["parameters"]]
     if methods:
         best = min(methods, key=lambda c: c["score"])
         settings = "".join(f" --set {name}={value}" for name, value in best["parameters"].items() if name != "method")
-        found.append(f"--method {best['parameters']['method']}{settings} to have {best['name']} alone")
+        asked = f" -k {number['suggestion']}" if isinstance(number, Mapping) else ""
+        found.append(f"--method {best['parameters']['method']}{asked}{settings} to have {best['name']} alone")
     return found or ["another number of clusters with -k"]

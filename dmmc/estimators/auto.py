@@ -11,12 +11,22 @@ from numpy.typing import ArrayLike
 
 from dmmc.array_types import Array
 from dmmc.choose.judge import CLEARLY, Verdict, choose, judge, link_rows
-from dmmc.choose.number_of_clusters import HIGHEST, LOWEST, suggest_number
+from dmmc.choose.look import look_at
+from dmmc.choose.number_of_clusters import HIGHEST, LOWEST
 from dmmc.choose.sample import AXES, Sample, take_sample
-from dmmc.choose.structure import NONE_ABOVE, find_ratio
+from dmmc.choose.tell import LATE
 from dmmc.data.dataset import Rows
 from dmmc.engine import Engine
-from dmmc.errors import ClusteringWarning, InputError, NotFeasible, OutOfTime, Warned, collect_warnings, warn
+from dmmc.errors import (
+    ClusteringWarning,
+    ConvergenceWarning,
+    InputError,
+    NotFeasible,
+    OutOfTime,
+    Warned,
+    collect_warnings,
+    warn,
+)
 from dmmc.estimators import parameters
 from dmmc.estimators.candidate_keeper import CandidateKeeper, Phases
 from dmmc.estimators.checks import attach_weights, check_number, draw_seed
@@ -40,7 +50,7 @@ from dmmc.estimators.parameters import (
 from dmmc.estimators.source_clusterer import SourceClusterer
 from dmmc.features import transforms
 from dmmc.machine import count_threads
-from dmmc.model.geometry import measure
+from dmmc.model.geometry import Geometry, measure
 from dmmc.model.label_counts import count_labels
 from dmmc.pairs.io import Links
 from dmmc.process_state import use_one_blas_thread
@@ -150,6 +160,11 @@ class AutoMMC(RunParameters, SourceClusterer):
         """Passes that a candidate makes at most."""
         return PASSES
 
+    @property
+    def _has_categories(self) -> bool:
+        """Whether rows are of a table with categories, whose columns are on one scale already."""
+        return self.preparation_ is not None and self.preparation_.has_categories
+
     def check_parameters(self) -> None:
         """Refuse a parameter in one sentence."""
         parameters.check_parameters(self)
@@ -158,12 +173,6 @@ class AutoMMC(RunParameters, SourceClusterer):
         """Parameters that a file can hold; the number of clusters is the one that was found."""
         params = super().plain_params()
         return {**params, "n_clusters": self.n_clusters_}
-
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """What is written of the model: of the candidates all but how long they took, so that it has the same bits."""
-        content, arrays = super().to_arrays()
-        candidates = [{**one, "seconds": None} for one in self.choices_.get("candidates", [])]
-        return {**content, "choices": {**self.choices_, "candidates": candidates}}, arrays
 
     def fit_on(
         self,
@@ -199,9 +208,21 @@ class AutoMMC(RunParameters, SourceClusterer):
             return self
         if listener is not None:
             listener({"phase": "measure"})
-        sample, fingerprint, by_angle, weights = self._take_sample(engine, low, seed, limit)  # 1
-        self.n_clusters_, notes = self._look_for_structure(sample.places, low, high, seed, by_angle)  # 2
-        candidates = self._propose(rows, seed, weights)
+        sample, geometry, by_angle, weights = self._take_sample(engine, low, seed, limit)  # 1
+        numbers = (low, high) if low < high or isinstance(self.n_clusters, str) else low
+        with use_one_blas_thread():  # 2
+            places, found = look_at(
+                sample.places,
+                numbers,
+                by_angle,
+                geometry.unclear and rows.n_features <= AXES and not self._has_categories,
+                seed,
+                count_threads(self.n_jobs),
+                limit,
+            )
+        sample, scale = sample._replace(places=places), "standard" if found.on_one_scale else self.scale
+        self.n_clusters_, notes = found.n_clusters, found.tell()
+        candidates, fingerprint = self._propose(rows, seed, weights, scale), geometry.fingerprint
         phases = {} if phases is None else phases
         for candidate in candidates:  # 3
             engine.use(rows)
@@ -234,8 +255,8 @@ class AutoMMC(RunParameters, SourceClusterer):
                     sizes = count_labels(labels, k) if weight is None else np.bincount(labels, weight, k)
                     candidate.verdict = judge(links, labels, sizes)
 
-    def _take_sample(self, engine: Engine, k: int, seed: int, limit: TimeLimit) -> tuple[Sample, str, bool, bool]:
-        """A sample of rows, the fingerprint of the data, whether rows are compared by angle, hold weights of words."""
+    def _take_sample(self, engine: Engine, k: int, seed: int, limit: TimeLimit) -> tuple[Sample, Geometry, bool, bool]:
+        """A sample of rows, the data's geometry, whether rows are compared by angle, and hold weights of words."""
         first = NearestCentres(k, transform="auto", scale=self.scale, random_state=seed, n_jobs=self.n_jobs)
         with (
             collect_warnings(),  # the candidates say it again
@@ -247,44 +268,21 @@ class AutoMMC(RunParameters, SourceClusterer):
             weights = transform is None and transforms.are_weights(
                 engine.dataset, transforms.look_at_rows(engine.dataset, engine.rows)
             )
-            return take_sample(inner.dataset, geometry, seed, by_angle), geometry.fingerprint, by_angle, weights
+            return take_sample(inner.dataset, geometry, seed, by_angle), geometry, by_angle, weights
 
-    def _look_for_structure(
-        self, places: Array, low: int, high: int, seed: int, by_angle: bool
-    ) -> tuple[int, dict[str, Any]]:
-        """The number of clusters, and what is to be told about it and about structure."""
-        notes: dict[str, Any] = {}
-        with use_one_blas_thread():
-            k = low
-            if low < high or isinstance(self.n_clusters, str):
-                found = suggest_number(places, low, high)
-                k = max(found.number, min(2, len(places)))
-                notes["n_clusters"] = found.describe()
-            if len(places) > max(10, 2 * k):
-                ratio = find_ratio(places, k, by_angle, seed, count_threads(self.n_jobs))
-                notes["structure_ratio"] = ratio
-                if ratio > NONE_ABOVE:
-                    warn(
-                        f"no structure was found: rows are as near to each other across {k} clusters as those of one "
-                        f"Gaussian cloud of the same covariance ({ratio:.2f} of its cut; clusters have less than "
-                        f"{NONE_ABOVE}). The clusters may mean little; try other columns or another number.",
-                        ClusteringWarning,
-                    )
-        return k, notes
-
-    def _propose(self, rows: Rows, seed: int, weights: bool) -> list[Candidate]:
+    def _propose(self, rows: Rows, seed: int, weights: bool, scale: str) -> list[Candidate]:
         """Candidates, from simple to not so simple; weights of words are damped by a root, as BM25 damps counts."""
-        common = {
-            name: getattr(self, name)
-            for name in ("min_size", "max_size", "scale", "n_jobs", "max_seconds", "callbacks")
-        }
+        common = {name: getattr(self, name) for name in ("min_size", "max_size", "n_jobs", "max_seconds", "callbacks")}
         graph: dict[str, Any] = {"graph": self.graph, "n_anchors": self.n_anchors}
-        common |= {"n_clusters": self.n_clusters_, "random_state": seed}
-        asked = {name: value for name, value in graph.items() if value != "auto"}
+        common |= {"n_clusters": self.n_clusters_, "random_state": seed, "scale": scale}
+        scaled = {"scale": scale} if scale != "auto" else {}
+        asked = {name: value for name, value in graph.items() if value != "auto"} | scaled
         more: dict[str, Any]
         found = [
             Candidate("k-means", NearestCentres(transform="auto", **common), {}),
-            Candidate("cpmmc", CuttingPlaneMMC(transform="auto", **common), {"method": "cpmmc", "transform": "auto"}),
+            Candidate(
+                "cpmmc", CuttingPlaneMMC(transform="auto", **common), {"method": "cpmmc", "transform": "auto", **scaled}
+            ),
         ]
         if not rows.is_sparse and rows.n_features <= AXES and self.effort != "fast":
             more = {"features": "smooth", "init": "k-means", "transform": "auto"}
@@ -304,7 +302,9 @@ class AutoMMC(RunParameters, SourceClusterer):
             )
             if not rows.is_sparse:
                 more = {"features": "nystroem", "init": "k-means"}
-                found.append(Candidate("lsmmc, kernel", LeastSquaresMMC(**more, **common), {"method": "lsmmc", **more}))
+                found.append(
+                    Candidate("lsmmc, kernel", LeastSquaresMMC(**more, **common), {"method": "lsmmc", **more, **scaled})
+                )
         for candidate in found:
             if self.n_clusters_ > candidate.model.most_clusters:
                 candidate.why_not = f"it takes at most {candidate.model.most_clusters:,} clusters"
@@ -314,7 +314,7 @@ class AutoMMC(RunParameters, SourceClusterer):
                     f"a graph of more than {GRAPH_ROWS:,} rows would take long: graph='anchors' is for them"
                 )
             by_graph = candidate.model.wants_graph or candidate.name == SMOOTH
-            if by_graph and self.preparation_ is not None and self.preparation_.has_categories:
+            if by_graph and self._has_categories:
                 # and a cut between categories costs nothing, whatever the numbers say: the judge would prefer it
                 candidate.why_not = "the nearest rows of a table with categories are those of the same categories"
         return found
@@ -332,7 +332,7 @@ class AutoMMC(RunParameters, SourceClusterer):
         if candidate.why_not:
             return
         if not first and limit.is_over:
-            candidate.why_not = "the time was up"
+            candidate.why_not = LATE
             return
 
         def tell(event: dict[str, Any]) -> None:
@@ -346,7 +346,7 @@ class AutoMMC(RunParameters, SourceClusterer):
             except (NotFeasible, OutOfTime) as error:
                 if first:
                     raise
-                candidate.why_not = "the time was up" if isinstance(error, OutOfTime) else str(error)
+                candidate.why_not = LATE if isinstance(error, OutOfTime) else str(error)
         candidate.told, candidate.seconds = told, time.perf_counter() - began
 
     def _conclude(
@@ -379,8 +379,15 @@ class AutoMMC(RunParameters, SourceClusterer):
         }
         for warned in winner.told:
             warn(warned.message, warned.category)
+        late = [c.name for c in candidates if c.why_not == LATE]
+        if late:
+            warn(
+                f"max_seconds={self.max_seconds:g} ended before {', '.join(late)} could be tried; the best so far, "
+                f"{winner.name}, was kept. Allow more time.",
+                ConvergenceWarning,
+            )
         for candidate in candidates:
-            if candidate.verdict is None and candidate.why_not != "the time was up":
+            if candidate.verdict is None and candidate.why_not != LATE:
                 warn(f"{candidate.name} was not tried: {candidate.why_not.rstrip('.')}.", ClusteringWarning)
 
 

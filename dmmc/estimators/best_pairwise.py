@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from dmmc.choose.tell import LATE
 from dmmc.engine import Engine
 from dmmc.errors import NotFeasible, OutOfTime, Warned, collect_warnings, warn
 from dmmc.estimators.auto import AutoMMC
@@ -42,17 +43,18 @@ def fit_best(
     auto.preparation_ = model.preparation_
     auto.fit_on(engine, listener=listener, keeper=keeper, limit=limit, phases=phases)
     found, fingerprint = auto.choices_, auto.choices_["fingerprint"]
+    scale = {"scale": found["scale"]} if "scale" in found else {}
     space: dict[str, Any] = {}
     if found["chosen"] not in ("k-means", "cpmmc"):
         space = {"features": "lsa" if found["features"] == "lsa" else "spectral"}
         space["transform"] = found.get("transform", "none")
-    starts: dict[str, dict[str, Any]] = {f"from {found['chosen']}": {"init": auto.labels_, **space}}
-    starts["from links"] = {"init": "k-means"}
+    starts: dict[str, dict[str, Any]] = {f"from {found['chosen']}": {"init": auto.labels_, **space, **scale}}
+    starts["from links"] = {"init": "k-means", **scale}
     fitted: dict[str, tuple[PairwiseMMC, int, list[Warned]]] = {}
     tried: list[dict[str, Any]] = []
     for name, params in starts.items():
         if fitted and limit.is_over:
-            tried.append({"name": name, "why_not": "the time was up"})
+            tried.append({"name": name, "why_not": LATE})
             continue
 
         def tell(event: dict[str, Any], name: str = name) -> None:
@@ -78,6 +80,5 @@ def fit_best(
     best, _, told = fitted[winner]
     for warned in told:
         warn(warned.message, warned.category)
-    candidates = [{**one, "seconds": None} for one in found["candidates"]]  # so that a model has the same bits
-    best.choices_ |= {"init": "auto", "started": winner, "starts": tried, "candidates": candidates}
+    best.choices_ |= {"init": "auto", "started": winner, "starts": tried, "candidates": found["candidates"]}
     return best

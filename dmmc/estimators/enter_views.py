@@ -57,6 +57,6 @@ def _prepare_view(
         if not view.is_sparse:
             return ViewPart(view.n_features, False, transform, None, share / geometry.unit)
         cells = transform is not None and transform.kind == "log-normalise"
-        ask = Ask("axes", k, model.n_neighbors, seed, 1, graph=False, by_angle=not cells)
+        ask = Ask("axes", k, 0, seed, 1, graph=False, by_angle=not cells)
         axes = make_projection(ask, inner.dataset, limit.guard(inner.run, "axes were computed"), geometry)
         return ViewPart(view.n_features, True, transform, axes, np.full(axes.n_values, share))

@@ -126,7 +126,7 @@ class FittedClusterer(ScoreTransformer, ClusterMixin, BaseEstimator):  # type: i
         content = {
             "estimator": type(self).__name__,
             "params": self.plain_params(),
-            "choices": self.choices_,
+            "choices": _forget_seconds(self.choices_),
             "objective": self.objective_,
             "gap": self.gap_ if np.isfinite(self.gap_) else None,
             "n_iter": self.n_iter_,
@@ -378,3 +378,10 @@ class FittedClusterer(ScoreTransformer, ClusterMixin, BaseEstimator):  # type: i
 
 def _tell_views(columns: list[int]) -> str:
     return f"{len(columns)} view{'s' * (len(columns) > 1)} of {', '.join(map(str, columns))} columns"
+
+
+def _forget_seconds(choices: Mapping[str, Any]) -> dict[str, Any]:
+    """What was chosen; of candidates all but how long they took, so that a model has the same bits each time."""
+    if "candidates" not in choices:
+        return dict(choices)
+    return {**choices, "candidates": [{**one, "seconds": None} for one in choices["candidates"]]}

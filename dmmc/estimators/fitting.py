@@ -229,7 +229,7 @@ class MarginClusterer(SearchParameters, SourceClusterer):
         """Warn where a search was stopped before its end."""
         if ended not in ("converged", "count bound"):
             by = "the search stalled" if ended == "stalled" else f"stopped by {ended}={getattr(self, ended)}"
-            gap = f" with a gap of {self.gap_:.3g}" if np.isfinite(self.gap_) else ""
+            gap = f" with a gap of {self.gap_:.3g}" if np.isfinite(self.gap_) and self.gap_ > 0 else ""
             warn(
                 f"{by} after {self.n_iter_} pass(es){gap} at objective {self.objective_:.4g}; "
                 "the best hyperplanes so far were kept.",

@@ -34,13 +34,24 @@ class NearestCentres(TransformParameters, MarginClusterer):
         context.tell_phase("start")
         engine, k = context.engine, int(self.n_clusters)
         labellings, inertia = starts.k_means(
-            engine.dataset, engine.run, context.geometry, k, STARTS, context.seed, context.limit, TRIES, SETTLED
+            engine.dataset,
+            engine.run,
+            context.geometry,
+            k,
+            STARTS,
+            context.seed,
+            context.limit,
+            TRIES,
+            SETTLED,
+            least=1,
         )
         best = labellings[0]
         assert isinstance(best, ByScores)
         planes = best.planes
         if k == 2:
             planes = Hyperplanes(*(part[1:] - part[:1] for part in planes))
-        self._set_result(context, [], float(inertia[0]), 0.0, "converged")
+        ended = "max_seconds" if context.limit.is_over else "converged"
+        self._set_result(context, [], float(inertia[0]), 0.0, ended)
         self._set_hyperplanes(planes, context)
+        self._warn_of_early_end(ended)
         self._warn_of_sizes(context, priced=False)

@@ -242,7 +242,8 @@ class RunParameters:
         "auto",
         Words(("auto", "standard", "none")),
         'whether to put all columns on one scale; "auto" does where the largest spread is more than 10 times that of '
-        "the lowest tenth of the columns, unless all columns lie on both sides of 0, as principal components do",
+        "the lowest tenth of the columns, unless all columns lie on both sides of 0 without correlation, as principal "
+        "components do",
     )
     random_state: Any = parameter(
         None,

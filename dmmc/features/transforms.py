@@ -47,8 +47,13 @@ class Transform:
         return self.n_features
 
     def apply(self, block: Block) -> Array | Csr:
-        """The block's rows, transformed: float32, sparse ones as `Csr` with the same places."""
+        """The block's rows, transformed: float32, sparse ones as `Csr` with the same places.
+
+        Those of a fit were looked at; in new ones a number below 0 may be met, which is an error that names it.
+        """
         rows = block.rows
+        if self.kind not in ("none", "unit"):
+            _refuse_negative(block, self.kind)
         if isinstance(rows, Csr):
             lengths = np.diff(rows.indptr)
             which = np.repeat(np.arange(rows.n_rows), lengths)
@@ -82,6 +87,18 @@ class Transform:
     def from_arrays(cls, content: Any, arrays: dict[str, Array], n_features: int) -> Self:
         """The transform again, from files that were looked at."""
         return cls(content["kind"], n_features, content["scale"], arrays["transform_weight"])
+
+
+def _refuse_negative(block: Block, kind: str) -> None:
+    """Amounts are at least 0."""
+    values = block.rows.data if isinstance(block.rows, Csr) else block.rows
+    if values.dtype.kind in "bu" or values.size == 0 or not values.min() < 0:
+        return
+    row, column = inspect.locate(block, int(np.argmax(values.reshape(-1) < 0)))
+    raise InputError(
+        f"row {row} holds {values[values < 0][0]:g} in column {column}; the model transforms rows by {kind!r}, which "
+        "is for amounts of at least 0, as the rows were that it was fitted to."
+    )
 
 
 class Survey(NamedTuple):

@@ -23,9 +23,12 @@ from dmmc.model.inspect import Description, Inspection, Limits
 
 SAMPLE_ROWS = 1024
 """Evenly spaced rows that give a centre and a spread which no single row can move."""
-WIDELY = 10.0
-"""Features are standardised where the largest spread is more than this many times that of the lowest tenth."""
+WIDELY, SOMEWHAT = 10.0, 3.0
+"""Features are standardised where the largest spread is more than so many times that of the lowest tenth; beyond the
+second it is not clear whether they should be."""
 TENTH = 0.1
+TABLE, UNCORRELATED = 64, 0.25
+"""Columns that a table has at most, and correlations in a sample below which columns are principal components."""
 FAR = 10.0
 """A row farther from the centre than this many times the median row has its influence limited."""
 HOPELESS = 1e15
@@ -48,6 +51,7 @@ class Geometry:
     standardised : whether features were put on one scale
     fingerprint : digest of the data
     norm : root mean squared norm of the centred rows, of standardised ones where they are
+    unclear : whether features were left as they are, though their spreads differ
     """
 
     mean: Array
@@ -56,6 +60,7 @@ class Geometry:
     standardised: bool
     fingerprint: str
     norm: float = 1.0
+    unclear: bool = False
 
     def raw(self, W: Array, b: Array, price: Array | None = None) -> passes.Hyperplanes:
         """Hyperplanes on centred and scaled rows, as hyperplanes on the rows as they are."""
@@ -99,6 +104,7 @@ def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str, lower:
     sample = _look_at_sample(dataset, weight)  # 2
     _warn_of_row_numbers(dataset, run, sample.numbers)
     standardise = scale == "standard" or (scale == "auto" and sample.differs_widely)
+    unclear = scale == "auto" and sample.differs_somewhat and not standardise
     # a feature that hardly ever moves has no spread but that of its few rows
     spread = np.where(sample.spread > 0, sample.spread, np.sqrt(variance))
     inverse = 1.0 / np.where(spread > 0, spread, 1.0) if standardise else np.ones(dataset.n_features)
@@ -118,7 +124,7 @@ def measure(dataset: Rows, run: Callable[..., Iterable[Any]], scale: str, lower:
     norm = float(np.sqrt(np.sum(variance / deviation**2)))
     unit = norm * deviation
     _check_spread(dataset, unit[variance > 0], [block.moments for block in found])
-    return Geometry(mean, unit, total, standardise, _fingerprint(dataset, found), norm), dataset
+    return Geometry(mean, unit, total, standardise, _fingerprint(dataset, found), norm, unclear), dataset
 
 
 def measure_part(dataset: Rows, run: Callable[..., Iterable[Any]], whole: Geometry) -> Geometry | None:
@@ -210,6 +216,7 @@ class _Sample(NamedTuple):
     spread: Array
     """95 % quantile of the distance from it: 0 where a feature hardly ever moves."""
     differs_widely: bool
+    differs_somewhat: bool
     numbers: Array
     """Columns that may number the rows."""
 
@@ -218,7 +225,8 @@ def _look_at_sample(dataset: Rows, weight: Array) -> _Sample:
     """Centre and spread of evenly spaced rows; whether spreads differ as those of different units do.
 
     Features that move in most rows are compared: others (words, rare events) differ in frequency rather than in unit.
-    Where all of them lie on both sides of 0 (principal components, embeddings), somebody has chosen the scale.
+    Where all of them lie on both sides of 0 and are uncorrelated (principal components) or many (embeddings), somebody
+    has chosen the scale; a few correlated ones are a table that was centred.
     """
     count = min(dataset.n_rows, SAMPLE_ROWS)
     chosen = np.arange(count) * dataset.n_rows // count
@@ -243,10 +251,20 @@ def _look_at_sample(dataset: Rows, weight: Array) -> _Sample:
         if not dataset.is_sparse:
             numbers.append(row_numbers.find_candidates(part, some, dataset.n_rows, dataset.feature_names))
         around[some] = np.minimum(omega @ (part < 0), omega @ (part > 0)) >= TENTH * omega.sum()
-    widely = False
-    if not around[moves].all():
-        widely = bool(spread[moves].max() > WIDELY * np.quantile(spread[moves], TENTH, method="inverted_cdf"))
-    return _Sample(centre, spread, widely, np.concatenate(numbers))
+    widely = somewhat = False
+    if moves.any():
+        ratio = spread[moves].max() / np.quantile(spread[moves], TENTH, method="inverted_cdf")
+        chosen_by_others = around[moves].all() and _look_like_components(rows, moves)
+        widely, somewhat = bool(ratio > WIDELY and not chosen_by_others), bool(ratio > SOMEWHAT)
+    return _Sample(centre, spread, widely, somewhat, np.concatenate(numbers))
+
+
+def _look_like_components(rows: Any, moves: Array) -> bool:
+    """Whether columns that move in a sample of rows are uncorrelated, or more than those of a table."""
+    if not isinstance(rows, np.ndarray) or not 1 < np.count_nonzero(moves) <= TABLE:
+        return True
+    correlation = np.asarray(np.corrcoef(rows[:, moves].astype(np.float64), rowvar=False))
+    return bool(np.abs(np.triu(correlation, 1)).max() < UNCORRELATED)
 
 
 def _warn_of_row_numbers(dataset: Rows, run: Callable[..., Iterable[Any]], candidates: Array) -> None:

@@ -71,9 +71,13 @@ def magnitude(block: Block) -> float:
 
 def first_nonfinite(block: Block) -> tuple[int, int]:
     """Row of the matrix and column of the first NaN or infinity of a block that has one."""
+    values = block.rows.data if isinstance(block.rows, Csr) else block.rows.reshape(-1)
+    return locate(block, int(np.argmin(np.isfinite(values))))
+
+
+def locate(block: Block, where: int) -> tuple[int, int]:
+    """Row of the matrix and column of a block's stored number, counted row by row."""
     rows = block.rows
-    values = rows.data if isinstance(rows, Csr) else rows.reshape(-1)
-    where = int(np.argmin(np.isfinite(values)))
     if isinstance(rows, Csr):
         row = int(np.searchsorted(rows.indptr, where, side="right")) - 1
         return block.start + row, int(rows.indices[where])

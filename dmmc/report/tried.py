@@ -35,6 +35,6 @@ def _describe(candidate: dict[str, Any]) -> tuple[str, str, str, str, str]:
         str(candidate["name"]),
         text.format_number(candidate["score"], 3),
         told or "–",
-        text.format_duration(float(candidate["seconds"])),
+        text.format_duration(float(candidate["seconds"] or 0.0)),
         "chosen" if candidate["chosen"] else str(candidate["why_not"]),
     )

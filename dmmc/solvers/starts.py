@@ -72,13 +72,14 @@ def k_means(
     limit: TimeLimit = NO_LIMIT,
     tries: int = 40,
     settled: float = SETTLED,
+    least: int = 0,
 ) -> tuple[list[Labelling], Array]:
     """`n_starts` labellings by nearest centres, best inertia first, and their inertias.
 
     1. on the sample: k-means++ and Lloyd several times a start, the best kept
     2. on all rows: Lloyd passes; all starts share each read
 
-    When the time is up there are fewer starts and passes, perhaps one and none.
+    When the time is up there are fewer starts and passes, perhaps one and none, but `least` passes.
     """
     sample, weight = _sample(dataset, geometry, n_clusters, seed)
     made = [_seed_centres(sample, weight, n_clusters, [seed, 2, 0], tries)]
@@ -87,8 +88,8 @@ def k_means(
     centres = np.stack(made)
     offset = np.zeros(dataset.n_features) if isinstance(sample, np.ndarray) else geometry.mean / geometry.unit
     inertia = np.full(len(centres), np.inf)
-    for _ in range(LLOYD_PASSES):
-        if limit.is_over:
+    for number in range(LLOYD_PASSES):
+        if number >= least and limit.is_over:
             break
         moved, value = _lloyd(centres - offset, oracle, geometry)
         done = bool(np.all(inertia - value <= settled * (1.0 - value)))

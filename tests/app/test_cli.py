@@ -104,7 +104,7 @@ REFUSED = {
     "k > 10,000": ("fit good.zarr -k 10001", "n_clusters is 10001"),
     "k is a word": ("fit good.zarr -k two", "n_clusters is 'two'"),
     "a range that falls": ("fit good.zarr -k 5..3", "n_clusters is '5..3'"),
-    "no k for a method": ("fit good.zarr --method smmc", "does not look for a number"),
+    "no k for a method": ("fit good.zarr --method smmc", "does not look for the number of clusters"),
     "missing store": ("fit nowhere.zarr -k 2", "'nowhere.zarr' does not exist"),
     "truncated chunk": ("fit short.zarr -k 2", "truncated, corrupt or unreadable"),
     "missing chunk": ("fit lost.zarr -k 2", "c/1/0 (rows 20 to 39)"),

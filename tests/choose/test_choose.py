@@ -143,6 +143,10 @@ def test_three_lines_say_what_was_chosen_what_came_close_and_what_to_try() -> No
     assert tell_choice({"candidates": candidates, "n_clusters": number}) == [
         "chosen: lsmmc, cut 0.1 (others: k-means 0.2; cpmmc 0.11)",
         "came close: cpmmc (about as good)",
-        "try: -k 3, the next best guess (4 was the first), or --effort best, or --method lsmmc to have lsmmc alone",
+        "try: a longer --max-seconds: the time was up before late, or -k 3, the next best guess (4 was the first), or "
+        "--method lsmmc -k 4 to have lsmmc alone",
     ]
+    assert (
+        tell_choice({"candidates": candidates[:3]})[-1] == "try: --effort best, or --method lsmmc to have lsmmc alone"
+    )
     assert tell_choice({}) == []

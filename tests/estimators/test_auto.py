@@ -16,6 +16,8 @@ from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs, make
 
 import dmmc
 from dmmc import AutoMMC, ClusteringWarning, InputError
+from dmmc.choose.tell import LATE, tell_choice
+from dmmc.errors import ConvergenceWarning
 from dmmc.estimators.nearest_centres import NearestCentres
 
 NAMES = ["k-means", "cpmmc", "cpmmc, smooth", "lsmmc"]
@@ -153,17 +155,112 @@ def test_a_parameter_of_a_method_means_cpmmc() -> None:
     X, _ = blobs()
     assert isinstance(fit(X, 3, C=50.0).model, dmmc.CuttingPlaneMMC)
     assert isinstance(fit(X, 3, effort="fast").model, AutoMMC)
-    with pytest.raises(InputError, match="does not look for a number"):
+    with pytest.raises(InputError, match="does not look for the number of clusters"):
         dmmc.fit(X, "auto", method="lsmmc")
     assert fit(X, method="lsmmc").model.n_clusters == 2
 
 
-def test_when_the_time_is_up_the_best_so_far_is_returned() -> None:
+def test_when_the_time_is_up_the_best_so_far_is_returned_and_that_is_said() -> None:
     X = np.random.default_rng(0).standard_normal((20_000, 30))
-    run = fit(X, 20, max_seconds=0.5)
-    late = [c for c in run.choices["candidates"] if c["why_not"] == "the time was up"]
+    with pytest.warns(
+        ConvergenceWarning, match=r"max_seconds=0.5 ended before .*lsmmc could be tried; the best so far"
+    ):
+        run = dmmc.fit(X, 20, max_seconds=0.5)
+    late = [c["name"] for c in run.choices["candidates"] if c["why_not"] == LATE]
     assert late
     assert len(run.labels) == 20_000
+    assert np.isfinite(run.info["objective"])
+    told = tell_choice(run.choices)[-1]
+    assert told.startswith(f"try: a longer --max-seconds: the time was up before {' and '.join(late)}")
+    assert "--effort" not in told
+
+
+def test_a_k_means_that_has_no_time_says_so() -> None:
+    X = np.random.default_rng(0).standard_normal((2000, 10))
+    with pytest.warns(ConvergenceWarning, match="stopped by max_seconds=1e-09"):
+        model = NearestCentres(5, random_state=0, max_seconds=1e-9).fit(X)
+    assert model.choices_["ended"] == "max_seconds"
+    assert 0 < model.objective_ < 1
+
+
+@pytest.mark.parametrize("rows", [[[0.0, 1.0], [2.0, 3.0]], [[0.0, 1.0], [2.0, 3.0], [9.0, 9.0]]])
+def test_two_or_three_rows_are_two_clusters(rows: Any) -> None:
+    assert len(np.unique(fit(np.array(rows)).labels)) == 2
+    assert len(np.unique(fit(np.arange(8.0).reshape(4, 2), sample_weight=[1, 1, 0, 0]).labels[:2])) == 2
+
+
+CENTRED_WINE = load_wine().data - load_wine().data.mean(axis=0)
+THREE, OF_THREE = make_blobs(900, centers=[[0, 0], [3, 0], [1.5, 3]], cluster_std=0.6, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "least"),
+    [
+        (CENTRED_WINE, load_wine().target, 0.94),
+        (THREE * [14.0, 1.5] + [1400.0, 150.0], OF_THREE, 0.98),
+        ((THREE - THREE.mean(axis=0)) * [14.0, 0.57], OF_THREE, 0.98),
+        ((THREE - THREE.mean(axis=0)) * [2.5, 14.0], OF_THREE, 0.98),
+    ],
+    ids=["wine, centred", "units somewhat apart", "around 0", "around 0, somewhat apart"],
+)
+def test_where_the_scale_is_unclear_the_clearer_clusters_decide(X: Any, y: Any, least: float) -> None:
+    run = fit(X, len(np.unique(y)))
+    assert dmmc.score(run.labels, y)["accuracy"] >= least
+    assert run.choices["standardised"]
+
+
+def test_where_columns_as_they_are_are_clearer_they_stay_so() -> None:
+    X = load_iris().data
+    run = fit(X, 3)
+    ratios = run.choices["structure_ratios"]
+    assert run.choices["scale"] == "none"
+    assert ratios["none"] < ratios["standard"]
+    assert not run.choices["standardised"]
+    assert "scale" not in fit(X, 3, scale="standard").choices
+
+
+def test_a_candidate_alone_gives_the_labels_that_it_had_among_the_others() -> None:
+    X = THREE * [14.0, 1.5] + [1400.0, 150.0]
+    run = fit(X, 3)
+    for candidate in run.choices["candidates"]:
+        if candidate["parameters"] and candidate["name"] != "cpmmc":  # which starts from the labels of k-means
+            alone = fit(X, 3, **candidate["parameters"])
+            np.testing.assert_array_equal(alone.labels, run.model.candidate_labels_[candidate["name"]])
+
+
+def test_a_dense_view_and_words_are_clustered_by_default() -> None:
+    rng, y = np.random.default_rng(0), np.arange(300) % 4
+    places = rng.standard_normal((300, 5)) + 6.0 * np.eye(4, 5)[y]
+    topics = rng.dirichlet(np.full(300, 0.05), 4)
+    counts = csr_array(np.stack([rng.multinomial(40, topics[c]) for c in y]).astype(np.float32))
+    run = fit([places, counts], 4)
+    assert isinstance(run.model, AutoMMC)
+    assert dmmc.score(run.labels, y)["accuracy"] >= 0.99
+    np.testing.assert_array_equal(run.model.predict([places, counts]), run.labels)
+
+
+def test_links_and_what_was_tried_are_in_one_report(tmp_path: Path) -> None:
+    X, y = blobs()
+    pairs = [(0, int(np.flatnonzero(y == y[0])[1]), "must"), (0, int(np.flatnonzero(y != y[0])[0]), "cannot")]
+    run = fit(X, 3, constraints=pairs, out=tmp_path / "out")
+    assert "What was tried" in (tmp_path / "out" / "report.html").read_text()
+    assert all(
+        c["seconds"] is not None
+        for c in json.loads((tmp_path / "out" / "run.json").read_text())["choices"]["candidates"]
+    )
+    again = fit(X, 3, constraints=pairs, out=tmp_path / "again")
+    first, second = ((tmp_path / name / "model" / "model.json").read_bytes() for name in ("out", "again"))
+    assert first == second
+    np.testing.assert_array_equal(run.labels, again.labels)
+    with pytest.raises(InputError, match="effort was given with constraints"):
+        dmmc.fit(X, 3, constraints=pairs, effort="fast")
+
+
+def test_what_to_try_names_the_number_of_clusters_where_it_was_looked_for() -> None:
+    X, _ = blobs()
+    assert "-k 3" in tell_choice(fit(X, "3..3").choices)[-1]
+    assert "next best guess" not in tell_choice(fit(X, "3..3").choices)[-1]
+    assert "-k" not in tell_choice(fit(X, 3).choices)[-1]
 
 
 def test_weights_count_and_rows_of_weight_0_do_not() -> None:

@@ -83,6 +83,18 @@ def test_rows_that_a_transform_is_not_for_are_refused_in_a_sentence(X: Any, kind
         make(X, kind)
 
 
+@pytest.mark.parametrize("kind", ["sqrt-unit", "log-normalise", "bm25"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_new_rows_that_the_transform_of_a_model_is_not_for_are_refused_by_their_place(kind: str, sparse: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.poisson(2.0, (80, 6)).astype(np.float32)
+    model = dmmc.CuttingPlaneMMC(2, transform=kind, random_state=0, max_iter=3).fit(csr_array(X) if sparse else X)
+    X[7, 4] = -3.0
+    for call in (model.predict, model.decision_function):
+        with pytest.raises(InputError, match=rf"row 7 holds -3 in column 4; the model transforms rows by '{kind}'"):
+            call(csr_array(X) if sparse else X)
+
+
 def test_counts_are_told_by_themselves_and_words_from_cells() -> None:
     rng = np.random.default_rng(0)
     assert suggest(csr_array(counts(filled=0.01))) == ("bm25",)

@@ -196,6 +196,22 @@ def test_columns_on_both_sides_of_0_have_a_scale_of_their_makers_choice() -> Non
     assert geometry(scores + 5.0, "auto").standardised
 
 
+def test_a_table_that_was_centred_is_still_a_table() -> None:
+    X = load_wine().data - load_wine().data.mean(axis=0)
+    assert geometry(X, "auto").standardised
+    assert geometry(load_breast_cancer().data - load_breast_cancer().data.mean(axis=0), "auto").standardised
+
+
+def test_it_is_said_where_columns_were_left_as_they_are_though_their_spreads_differ() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((700, 3))
+    assert geometry(20.0 + X * [1.0, 4.0, 8.0], "auto").unclear
+    assert geometry(X * [1.0, 40.0, 80.0], "auto").unclear
+    assert not geometry(20.0 + X * [1.0, 40.0, 80.0], "auto").unclear
+    assert not geometry(20.0 + X * [1.0, 1.5, 2.0], "auto").unclear
+    assert not geometry(20.0 + X * [1.0, 4.0, 8.0], "none").unclear
+
+
 def test_words_differ_in_frequency_not_in_unit() -> None:
     rng = np.random.default_rng(5)
     counts = rng.poisson(np.geomspace(0.02, 1.0, 200), (600, 200)).astype(np.float32)
