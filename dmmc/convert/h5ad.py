@@ -19,6 +19,7 @@ class H5ad(Reader):
     """An h5ad file of AnnData: its X, or with a key another matrix in it, such as ``layers/counts``."""
 
     takes_key = True
+    cells = True
     n_rows: int
 
     def _open(self) -> None:

@@ -43,6 +43,7 @@ class Reader:
     has_ids: bool = False
     has_labels: bool = False
     image_shape: tuple[int, ...] | None = None
+    cells: bool = False  # of AnnData
     n_rows: int | None = None  # None where only the last piece tells
     n_features: int  # of an svmlight file only after the last piece
     shift: int = 0  # to add to all column numbers, known after the last piece

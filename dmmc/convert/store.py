@@ -203,7 +203,8 @@ class Writer:
 
     def _finish_matrix(self, where: Path, n_features: int) -> int:
         image = self.reader.image_shape
-        more = {} if image is None else {"image_shape": list(image)}
+        more: dict[str, Any] = {} if image is None else {"image_shape": list(image)}
+        more |= {store_checks.CELLS: True} if self.reader.cells else {}
         if not self.reader.sparse:
             return self._values.finish(where, ARRAY | more)
         if self.reader.shift:

@@ -35,6 +35,7 @@ class Matrix:
     feature_names : names of the columns, where the source has them
     row_ids : names of the rows, where the source has them
     image_shape : of rows that are images, where the source says so
+    cells : whether rows are single cells, as they are in AnnData
     views : whose columns stand side by side, where there are several
     """
 
@@ -46,6 +47,7 @@ class Matrix:
     feature_names: tuple[str, ...] | None = field(default=None, repr=False, kw_only=True)
     row_ids: NDArray[Any] | None = field(default=None, repr=False, kw_only=True)
     image_shape: tuple[int, ...] | None = field(default=None, repr=False, kw_only=True)
+    cells: bool = field(default=False, repr=False, kw_only=True)
     views: tuple[View, ...] = field(default=(), repr=False, kw_only=True)
 
     def _check_column(self, values: ArrayLike, what: str, kinds: str) -> NDArray[Any]:
@@ -193,7 +195,7 @@ class Stored(Matrix):
     def load(self, n_jobs: int | None = None) -> Dataset:
         """The same matrix in memory."""
         rows = self.reader.load(n_jobs)
-        names = {name: getattr(self, name) for name in ("feature_names", "row_ids", "image_shape", "views")}
+        names = {name: getattr(self, name) for name in ("feature_names", "row_ids", "image_shape", "cells", "views")}
         dataset = cut_into_blocks(self.name, rows, self.bounds, **names)
         return dataset.with_columns(self.weight, self.given)
 

@@ -91,7 +91,8 @@ def _load_anndata(adata: Any, n_jobs: int | None) -> LoadedMatrix:
         raise InputError("the AnnData object has no X: a matrix of numbers is wanted.")
     matrix = load(adata.X.to_memory() if hasattr(adata.X, "to_memory") else adata.X, n_jobs=n_jobs)
     names = tuple(str(name) for name in adata.var_names)
-    return matrix._replace(name=f"X of AnnData, {matrix.name}", feature_names=names, row_ids=adata.obs_names.to_numpy())
+    ids = adata.obs_names.to_numpy()
+    return matrix._replace(name=f"X of AnnData, {matrix.name}", feature_names=names, row_ids=ids, cells=True)
 
 
 def _refuse_component(component: str | None) -> None:

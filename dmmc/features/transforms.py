@@ -162,11 +162,12 @@ def look_at_rows(dataset: Rows, each: Callable[..., Iterable[Any]]) -> Facts:
 def suggest(dataset: Rows, facts: Facts) -> tuple[str, ...]:
     """Transforms that may serve these rows, by what they look like: one, or several for a judge to choose from.
 
-    Counts in sparse rows (or in rows of next to nothing but zeros) are words if few are not 0, else cells; other sparse
-    rows are left alone. Dense rows that are nowhere below 0 may be amounts, which square roots put on one scale.
+    Counts from AnnData are cells. Counts in other sparse rows (or in rows of next to nothing but zeros) are words if
+    few are not 0, else cells; other sparse rows are left alone. Dense rows that are nowhere below 0 may be amounts,
+    which square roots put on one scale.
     """
-    if facts.counts and (dataset.is_sparse or facts.filled < SPARSE):
-        return ("bm25",) if facts.filled < SPARSE else ("log-normalise",)
+    if facts.counts and (dataset.is_sparse or dataset.cells or facts.filled < SPARSE):
+        return ("log-normalise",) if dataset.cells or facts.filled >= SPARSE else ("bm25",)
     if dataset.is_sparse or facts.least < 0:
         return ("none",)
     return "none", "sqrt-unit"

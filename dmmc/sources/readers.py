@@ -29,7 +29,7 @@ class JoinedFiles(Reader):
         first = readers[0]
         self.readers, self.name, self.path, self._complete = readers, name, first.path, complete
         self.sparse, self.feature_names, self.has_ids = first.sparse, first.feature_names, first.has_ids
-        self.has_labels, self.image_shape = first.has_labels, first.image_shape
+        self.has_labels, self.image_shape, self.cells = first.has_labels, first.image_shape, first.cells
         counts = [reader.n_rows for reader in readers]
         self.n_rows = None if None in counts else sum(count for count in counts if count is not None)
         for reader in readers[1:]:
@@ -120,7 +120,7 @@ def gather(reader: Reader) -> LoadedMatrix:
     names = None if reader.feature_names is None else tuple(reader.feature_names)
     row_ids = np.array(ids, object) if reader.has_ids else None
     rows = _join_sparse(reader, parts) if reader.sparse else np.ascontiguousarray(np.concatenate(parts))
-    return LoadedMatrix(reader.name, rows, names, row_ids, reader.image_shape)
+    return LoadedMatrix(reader.name, rows, names, row_ids, reader.image_shape, reader.cells)
 
 
 def _join_sparse(reader: Reader, parts: Sequence[Csr]) -> Csr:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import anndata
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, csr_matrix
 from sklearn.datasets import make_blobs
 
 import dmmc
 from dmmc import InputError
+from dmmc.convert import convert
 from dmmc.data.open import open_dataset
 from dmmc.engine import Local
 from dmmc.features import transforms
@@ -101,8 +104,34 @@ def test_counts_are_told_by_themselves_and_words_from_cells() -> None:
     assert suggest(counts(filled=0.01)) == ("bm25",)  # next to nothing but zeros
     assert suggest(csr_array(counts(filled=0.4))) == ("log-normalise",)
     assert suggest(csr_array(counts() * 0.3)) == ("none",)  # weights of words
+    assert suggest(anndata.AnnData(counts(filled=0.01))) == ("log-normalise",)  # which says it by itself
+    assert suggest(anndata.AnnData(csr_matrix(counts(filled=0.01)))) == ("log-normalise",)
+    assert suggest(anndata.AnnData(csr_matrix(counts() * 0.3))) == ("none",)  # normalised before
     assert suggest(rng.integers(0, 255, (50, 20)).astype(np.uint8)) == ("none", "sqrt-unit")  # pixels
     assert suggest(rng.standard_normal((50, 20))) == ("none",)
+
+
+def test_counts_of_an_anndata_file_or_store_are_cells_and_words_that_dmmc_wrote_are_not(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = csr_matrix((rng.random((300, 60)) < 0.03) * rng.integers(1, 9, (300, 60))).astype(np.float32)
+    cells = anndata.AnnData(X)
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    cells.write_zarr(tmp_path / "cells.zarr")
+    convert(tmp_path / "cells.h5ad", tmp_path / "converted.zarr")
+    np.savez(
+        tmp_path / "words.npz",
+        data=X.data,
+        indices=X.indices,
+        indptr=X.indptr,
+        shape=X.shape,
+        vocab=np.array([f"word{i}" for i in range(60)]),
+    )
+    convert(tmp_path / "words.npz", tmp_path / "words.zarr")
+    kinds = {}
+    for name in ("cells.h5ad", "cells.zarr", "converted.zarr", "words.npz", "words.zarr"):
+        run = dmmc.fit(tmp_path / name, 2, method="lsmmc", max_iter=3)
+        kinds[name] = run.choices["transform"]
+    assert kinds == {name: "bm25" if name.startswith("words") else "log-normalise" for name in kinds}
 
 
 def test_a_model_transforms_what_it_predicts_and_takes_the_transform_along(tmp_path: Any) -> None:

@@ -15,3 +15,5 @@ class LoadedMatrix(NamedTuple):
     feature_names: tuple[str, ...] | None = None
     row_ids: NDArray[Any] | None = None
     image_shape: tuple[int, ...] | None = None
+    cells: bool = False
+    """Whether it comes from AnnData."""

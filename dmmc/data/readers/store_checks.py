@@ -17,7 +17,9 @@ from typing import Any
 from dmmc.errors import InputError, OutOfTime, StoreFailed
 
 SEAL = "dmmc-seal"
-ATTRIBUTES = ("encoding-type", "shape", "image_shape", "_index", "dmmc-made-up-index")
+CELLS = "cells"
+"""Attribute of a matrix that comes from AnnData."""
+ATTRIBUTES = ("encoding-type", "shape", "image_shape", CELLS, "_index", "dmmc-made-up-index")
 """Those that are read."""
 MEMBERS = {"csr_matrix": ("data", "indices", "indptr"), "anndata": ("obs", "var"), "dataframe": ("_index",)}
 """Of a group by its encoding: what its seal covers. The X of an AnnData group has a seal of its own."""

@@ -15,7 +15,7 @@ from dmmc.data.blocks import Csr
 from dmmc.data.readers import LoadedMatrix
 from dmmc.data.readers.csr import COLUMNS_OF_INT32, check_indptr, check_lengths, narrow_columns, sort_rows
 from dmmc.data.readers.numbers import as_numbers, memory_dtype, name_rows
-from dmmc.data.readers.store_checks import check_seal, name_damage, show_error
+from dmmc.data.readers.store_checks import CELLS, check_seal, is_sealed, name_damage, show_error
 from dmmc.data.readers.zarr_nodes import MatrixNode, find_index, find_matrix, read_csr_shape
 from dmmc.errors import InputError, StoreFailed
 from dmmc.machine import MIB, count_threads
@@ -50,11 +50,16 @@ def check_seals(found: MatrixNode, component: str | None) -> None:
 
 
 def read_names(found: MatrixNode, store: str) -> dict[str, Any]:
-    """Read names of columns and rows (of an AnnData group) and the shape of images; what there is not is left out."""
+    """Read names of columns and rows (of an AnnData group) and the shape of images; what there is not is left out.
+
+    AnnData holds cells, but for the groups that dmmc writes around any matrix with names: these have an attribute.
+    """
     names: dict[str, Any] = {}
     shape = found.node.attrs.get("image_shape")
     if isinstance(shape, list) and 2 <= len(shape) <= 3 and all(isinstance(side, int) and side > 0 for side in shape):
         names["image_shape"] = tuple(shape)
+    if found.node.attrs.get(CELLS) is True or (found.frame is not None and not is_sealed(found.frame)):
+        names["cells"] = True
     if found.frame is not None:
         columns = _read_index(found.frame, "var", store)
         names["feature_names"] = None if columns is None else tuple(columns.tolist())
