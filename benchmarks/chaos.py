@@ -50,7 +50,7 @@ from dmmc.data import blocks
 from dmmc.estimators.parameters import list_parameters
 from dmmc.features.build import FEATURES
 from dmmc.methods import METHODS
-from dmmc.results.contents import is_unfinished
+from dmmc.results.belonging import is_unfinished
 
 ROWS, CLUSTERS, PASSES = 600, 3, 10
 """Of a fit: few enough that the start of its workers takes most of the time."""

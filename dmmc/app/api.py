@@ -36,9 +36,9 @@ from dmmc.model.label_counts import count_labels
 from dmmc.pairs.io import read as read_links
 from dmmc.plain_json import plain
 from dmmc.profile.confidence import check_unassigned
-from dmmc.results import array_folder, contents
+from dmmc.results import array_folder, belonging, contents
 from dmmc.results.checkpoints import Checkpoints, describe_request
-from dmmc.results.contents import UNFINISHED, check_image_shape
+from dmmc.results.contents import check_image_shape
 from dmmc.results.earlier import read_earlier
 from dmmc.results.folder import Out
 from dmmc.results.label_arrays import read_labels
@@ -300,10 +300,11 @@ def load(path: str | Path) -> SourceClusterer:
     folder = Path(path)
     if not folder.is_dir():
         raise InputError(f"{path} is not a folder that dmmc wrote; the OUT of a fit is wanted.")
-    if contents.is_unfinished(folder):
-        raise InputError(f"{path} {UNFINISHED}")
+    if belonging.is_unfinished(folder):
+        raise InputError(f"{path} {belonging.UNFINISHED}")
     inner = folder / "model" if (folder / "model").is_dir() else folder
     content, arrays = array_folder.read(inner, "model", sealed=True)
+    belonging.check_model(inner, content)
     kinds = sorted({method.estimator for method in METHODS.values()})
     kind = content.get("estimator")
     if not isinstance(kind, str) or kind not in kinds:

@@ -214,8 +214,8 @@ def predict(
     targets = {"labels": labels, "scores": scores, "confidence": confidence, "runner_up": runner_up}
     rows, *places = find_all(storage_options, join_paths(source, views), *targets.values())
     wanted = check_targets(dict(zip(targets, places, strict=True)))
-    model = api.load(out).set_params(n_jobs=n_jobs)
     with show_warnings():
+        model = api.load(out).set_params(n_jobs=n_jobs)
         count = model.predict_to(rows, wanted, component, **cluster, memory=memory, unassigned=unassigned)
     click.echo(f"{count} labels written to {show_path(labels)}")
 
@@ -256,9 +256,9 @@ def pairs(
         raise InputError(f"{target} exists; choose another path, or remove it first.")
     if not target.parent.is_dir():
         raise InputError(f"{target.parent} is not a folder; the folder to write {target.name} in is wanted.")
-    model = api.load(out).set_params(n_jobs=n_jobs)
-    rows = model.open(find_remote(source, storage_options), component)
     with show_warnings():
+        model = api.load(out).set_params(n_jobs=n_jobs)
+        rows = model.open(find_remote(source, storage_options), component)
         found = propose_pairs(
             rows, model, n_pairs, constraints=constraints, n_restarts=restarts, random_state=random_state
         )
@@ -371,10 +371,10 @@ def info(
 def report(out: Path, image_shape: str | None, truth: str | None) -> None:
     """Write OUT/report.html again."""
     from dmmc.report import MISSING, available
-    from dmmc.results import contents
+    from dmmc.results import belonging, contents
 
     shape = parse_shape(image_shape)
-    contents.read_run(out)
+    belonging.read_run(out)
     if not available():
         raise InputError(MISSING)
     compared = None

@@ -4,7 +4,7 @@ A sample of rows tells which columns may be such; only those are then looked at 
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dmmc.array_types import Array
 from dmmc.data.blocks import Block
 from dmmc.data.dataset import Dataset
-from dmmc.info.check_numbers import Note, list_features
+from dmmc.info.check_numbers import NAMED, Note, list_features
 
 FEWEST = 20
 """Of fewer rows nothing is said: whole numbers may differ by chance."""
@@ -27,6 +27,19 @@ BY_PLACE = re.compile(f"(?i:{_PLACE})")
 """Names of columns that may say where a row is, not which."""
 BY_NAME = re.compile(f"(?i:(?:.*[ _.-])?(?:id|uid|guid|uuid)|{_PLACE})|.*[a-z]I[dD]")
 """Names of ids, and of those."""
+_SHORT = "no|nr|nbr|num|key|sku|seq|ref|ean|upc|gtin|isbn|issn|imei|vin|ssn|iban|#"
+_LONG = "number|nummer|num[eé]ro|n[uú]mero|code|c[oó]digo|barcode|serial|sequence|kennung|schl(?:ü|ue)ssel|matricule"
+_WHO = (
+    "account|acct|article|case|client|cust|customer|device|employee|emp|invoice|item|kunden?|member|order|patient|"
+    "person|prod|product|record|sample|session|student|subject|ticket|trans|transaction|txn|user"
+)
+MAY_NAME = re.compile(
+    f"(?i:(?:.*[ _.-])?(?:{_SHORT})|.*(?:{_LONG})|.*#|{_WHO}|(?:.*[ _.-])?(?:{_WHO})s?(?:{_SHORT}|u?id))"
+    "|.*[a-z](?:No|Nr|Nbr|Num|Key|Sku|Seq|Ref)"
+)
+"""Names of numbers that may name the rows, where they never repeat: customer_number, orderNo, sku, userid, patient."""
+HEAD = 1000
+"""Rows that are looked at before all of them are."""
 
 
 def list_index_columns(schema: Any) -> list[str]:
@@ -109,8 +122,46 @@ def find_candidates(sample: Array, columns: Array, n_rows: int, names: tuple[str
 
 
 def has_name(column: int, names: tuple[str, ...] | None) -> bool:
-    """Whether a column is called an id or a row number."""
-    return names is not None and BY_NAME.fullmatch(str(names[column])) is not None
+    """Whether a column is called an id, a row number, or a number that may name the rows."""
+    return names is not None and any(known.fullmatch(str(names[column])) for known in (BY_NAME, MAY_NAME))
+
+
+def are_whole(values: NDArray[Any]) -> bool:
+    """Whether all are whole numbers, exact in float64."""
+    numbers = values.astype(np.float64, copy=False)
+    return bool(((numbers == np.floor(numbers)) & (np.abs(numbers) <= EXACT)).all())
+
+
+def never_repeats(values: NDArray[Any]) -> bool:
+    """Whether a column (n,) holds whole numbers that are all different, of more than a few rows."""
+    if len(values) < FEWEST or values.dtype.kind not in "iuf":
+        return False
+    parts = (values[:HEAD], values) if len(values) > HEAD else (values,)
+    return all(are_whole(part) and len(np.unique(part)) == len(part) for part in parts)
+
+
+def are_spread(low: float, high: float, n_rows: int) -> bool:
+    """Whether whole numbers lie too far apart to be 1, 2, 3 and so on, of which `tell` tells."""
+    return high - low >= n_rows
+
+
+def list_unrepeated(columns: Iterable[tuple[str, NDArray[Any]]]) -> list[str]:
+    """Names of columns of whole numbers that never repeat and are no row numbers."""
+    return [
+        name
+        for name, values in columns
+        if never_repeats(values) and are_spread(float(values.min()), float(values.max()), len(values))
+    ]
+
+
+def tell_unrepeated(names: Sequence[str]) -> str:
+    """The sentence about used columns of whole numbers that never repeat."""
+    many = len(names) > 1
+    listed = ", ".join(map(repr, names[:NAMED])) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return (
+        f"column{'s' * many} {listed} hold{'s' * (not many)} whole numbers that never repeat, and count"
+        f"{'s' * (not many)} like all others: if they only name the rows, leave them out (--drop, drop=)."
+    )
 
 
 def confirm(

@@ -5,6 +5,7 @@ import reprlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.pairs.io import Links
 from dmmc.plain_json import plain
 from dmmc.results import array_folder, state_codec
+from dmmc.results.belonging import is_later, tell_unsealed
 from dmmc.results.contents import describe_environment
 from dmmc.results.folder import Out
 from dmmc.solvers.driver import Line, SearchKeeper
@@ -82,11 +84,7 @@ class Checkpoints:
             ):
                 raise InputError(f"{self._name} is damaged: it does not say what it is a checkpoint of.")
             if array_folder.SEAL not in self._found:
-                warn(
-                    f"{self._name} was written by an earlier version and has no seal: sizes and ranges of what it "
-                    "holds are checked, but not whether all of it belongs together.",
-                    ClusteringWarning,
-                )
+                tell_unsealed(Path(self._name), is_later(self._found["asked"], self._found["versions"]))
 
     def __enter__(self) -> Self:
         return self

@@ -9,6 +9,7 @@
 - ``started``, ``timings`` (seconds of each phase up to the labels), ``peak_memory_mb``, ``versions``: how and where
 - ``reading``: where rows were read block by block in this process, the bytes of all of them, of those that were kept
   between passes, and of those that were read in all passes; else null
+- ``seals``: of what was written beside it, by name, so that nothing of another fit is taken for it
 
 What JSON cannot say (infinity, not a number) is null.
 """
@@ -30,24 +31,17 @@ import numpy as np
 from dmmc import __version__, report
 from dmmc.array_types import Array
 from dmmc.errors import ClusteringWarning, InputError, warn
-from dmmc.machine import MIB
 from dmmc.plain_json import plain
 from dmmc.profile.describe import PROFILE_COLUMNS, ClusterProfile, Feature, list_lines
 from dmmc.profile.units import Units
 from dmmc.report.summary import Summary
 from dmmc.results import array_folder, atomic_files
+from dmmc.results.belonging import LARGEST_JSON, SEALS, check_result, list_seals
 from dmmc.results.label_arrays import create_arrays, open_to_write, write_arrays
 from dmmc.results.label_table import choose_name, write_table
 from dmmc.results.summary_folder import read_centres, read_summary, write_centres, write_summary
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "zarr", "dask", "sparse", "piqp", "plotly")
-MARK = "UNFINISHED.txt"  # file in a folder that is not completely written
-UNFINISHED = (
-    "is unfinished: a run is still writing it, or was interrupted and can go on with dmmc fit --resume "
-    "(dmmc.fit(..., resume=True))."
-)
-LARGEST_JSON = 1024 * MIB
-"""Bytes of a `run.json` or `history.jsonl` that are read."""
 
 
 class Scores(NamedTuple):
@@ -77,11 +71,6 @@ class Result:
     truth: report.Comparison | None = None
 
 
-def is_unfinished(folder: Path) -> bool:
-    """Whether a run has not finished this folder: it was interrupted, or still runs."""
-    return (folder / MARK).is_file()
-
-
 def check_image_shape(shape: tuple[int, ...] | None, n_features: int) -> None:
     """Refuse a shape of images that rows do not have."""
     if shape is not None and math.prod(shape) != n_features:
@@ -99,7 +88,8 @@ def write_result(folder: Path, result: Result) -> None:
     names, ids, kinds = result.feature_names, result.row_ids, None if result.units is None else result.units.kinds
     shape, profiles = result.image_shape, result.profiles
     write_summary(folder / "summary", result.summary, names, ids, n_features, shape, profiles, kinds)
-    atomic_files.write_bytes(folder / "run.json", json.dumps(plain(result.run), indent=1).encode())
+    run = {**result.run, SEALS: list_seals(folder)}
+    atomic_files.write_bytes(folder / "run.json", json.dumps(plain(run), indent=1).encode())
     if not report.available():
         return
     try:
@@ -140,7 +130,7 @@ def write_report(
     folder: Path, image_shape: tuple[int, ...] | None = None, truth: report.Comparison | None = None
 ) -> Path:
     """Write `report.html` from what a result folder holds; `truth` is what its clusters are compared with."""
-    run, history = read_run(folder), _read_history(folder)
+    run, history = check_result(folder), _read_history(folder)
     content, summary = read_summary(folder / "summary")
     n_features, columns = content["n_features"], summary.columns
     shape = image_shape or (tuple(content["image_shape"]) if content["image_shape"] else None)
@@ -203,19 +193,6 @@ def _name_axes(run: dict[str, Any], n_clusters: int) -> tuple[tuple[str, str], s
     if n_clusters == 2:
         axes = ("decision value f", "leading direction across it")
     return axes, report.Page.map_along
-
-
-def read_run(folder: Path) -> dict[str, Any]:
-    """`run.json` of a result folder."""
-    try:
-        run = json.loads(array_folder.read_file(folder / "run.json", LARGEST_JSON))
-    except (ValueError, RecursionError) as error:
-        if is_unfinished(folder):
-            raise InputError(f"{folder} {UNFINISHED}") from error
-        raise InputError(f"{folder} is not a dmmc result: its run.json is missing or damaged.") from error
-    if not isinstance(run, dict) or not isinstance(run.get("data"), dict):
-        raise InputError(f"{folder} is not a dmmc result: its run.json is something else.")
-    return run
 
 
 def _read_history(folder: Path) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from dmmc.array_types import Array
 from dmmc.errors import InputError, refuse_url
-from dmmc.results.contents import UNFINISHED, is_unfinished, read_run
+from dmmc.results.belonging import UNFINISHED, check_result, is_unfinished
 from dmmc.results.label_arrays import read_ids, read_labels
 from dmmc.results.summary_folder import read_centres, read_summary
 
@@ -33,21 +33,33 @@ def read_earlier(path: str | Path) -> Earlier:
         raise InputError(f"{path} is not a folder that dmmc wrote; the OUT of an earlier fit is wanted to match with.")
     if is_unfinished(folder):
         raise InputError(f"{path} {UNFINISHED}")
-    run = read_run(folder)
+    run = check_result(folder)
     labels = read_labels(str(folder))
     _, summary = read_summary(folder / "summary")
-    ids = _read_table_ids(folder) if run["data"].get("ids", True) else None
-    if ids is not None and len(ids) != len(labels):
-        raise InputError(f"{path} has {len(labels)} labels and {len(ids)} row ids: one of its files was changed.")
+    ids = _read_table_ids(folder, labels) if run["data"].get("ids", True) else None
     k = len(summary.sizes)
     return Earlier(str(path), labels.astype(np.int64), ids, read_centres(folder / "centres", k), k)
 
 
-def _read_table_ids(folder: Path) -> Array | None:
-    """The ids in the table of labels, if there is one."""
-    if (folder / "labels.parquet").is_file():
+def _read_table_ids(folder: Path, labels: Array) -> Array | None:
+    """The ids in the table of labels, if there is one; refused where its labels are others, or in another order."""
+    path = folder / "labels.parquet"
+    if path.is_file():
         from pyarrow import parquet
 
-        return np.array(parquet.read_table(folder / "labels.parquet", columns=["id"])["id"].to_pylist(), str)
-    found = read_ids(str(folder / "labels.csv"))
-    return None if found is None else np.array(found, str)
+        table = parquet.read_table(path, columns=["id", "label"])
+        ids, told = np.array(table["id"].to_pylist(), str), table["label"].to_numpy()
+    else:
+        path = folder / "labels.csv"
+        found = read_ids(str(path))
+        if found is None:
+            return None
+        ids, told = np.array(found, str), read_labels(str(path))
+    if len(ids) != len(labels):
+        raise InputError(f"{folder} has {len(labels)} labels and {len(ids)} row ids: one of its files was changed.")
+    if not np.array_equal(told.astype(str), labels.astype(str)):
+        raise InputError(
+            f"{path} has other labels than labels.zarr, or its rows are in another order, so that its ids are those of "
+            "other rows: one of them was changed."
+        )
+    return ids

@@ -14,7 +14,8 @@ from typing import IO, Any, Self
 from dmmc.errors import InputError, refuse_url
 from dmmc.plain_json import plain
 from dmmc.results import atomic_files, contents
-from dmmc.results.contents import MARK, Result, is_unfinished
+from dmmc.results.belonging import MARK, is_unfinished
+from dmmc.results.contents import Result
 
 # What a finished run leaves beside its history, and all that dmmc writes to an OUT: one with other files is kept.
 RESULTS = {"labels.zarr", "scores.zarr", "labels.csv", "labels.parquet", "profile.csv", "centres"}

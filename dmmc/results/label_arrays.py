@@ -18,6 +18,7 @@ from dmmc.data.readers.zarr_arrays import check_complete
 from dmmc.data.readers.zarr_nodes import open_store
 from dmmc.errors import InputError, StoreFailed
 from dmmc.machine import MIB
+from dmmc.results import belonging
 from dmmc.results.atomic_files import write_folder
 from dmmc.results.remote_arrays import NewArray, publish, write_remote
 from dmmc.stores.urls import Place, Remote, find_remote
@@ -92,7 +93,8 @@ def _read_zarr(path: Path) -> Array:
     import zarr
 
     if (path / "run.json").is_file():
-        path = path / "labels.zarr"
+        belonging.check_result(path)
+        path = path / belonging.LABELS
     found = zarr.open(str(path), mode="r")
     return _read_array(found, str(path))
 

@@ -14,7 +14,8 @@ from dmmc.convert.csv_files import find_separator, parse_ahead, read_first_lines
 from dmmc.convert.reading import Bytes
 from dmmc.convert.text import MISSING, Lines, decode_line, parse_number, read_blocks
 from dmmc.errors import InputError
-from dmmc.info.row_numbers import BY_NAME
+from dmmc.info.row_numbers import BY_NAME, MAY_NAME
+from dmmc.sources import frames
 from dmmc.sources.parquet_tables import ParquetTable
 from dmmc.tables.rows import TableInMemory, TableRows, refuse_twins
 
@@ -117,6 +118,17 @@ def read_types(path: Path, layout: Layout, columns: Sequence[str]) -> dict[str, 
         if len(found) == len(columns):
             break
     return {name: found.get(name, pyarrow.null()) for name in columns}
+
+
+def may_hold_ids(path: Path, layout: Layout) -> bool:
+    """Whether a column of numbers that is called a number, code or key never repeats in the first rows."""
+    named = [name for name in layout.names if MAY_NAME.fullmatch(name) is not None]
+    block = next(_blocks(path, layout), None) if named else None
+    if block is None:
+        return False
+    lines = block.lines.text.split(b"\n", SAMPLE_ROWS)[:SAMPLE_ROWS]
+    table = _parse(b"\n".join([*lines, b""]), layout, dict.fromkeys(named, TYPES["number"]), named)
+    return table is not None and frames.may_hold_ids(table)
 
 
 def read_csv_table(

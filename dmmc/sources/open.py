@@ -14,11 +14,22 @@ from dmmc.data.dataset import Dataset, Rows
 from dmmc.data.open import cut, measure_store, open_dataset, open_rows
 from dmmc.data.views import are_views
 from dmmc.errors import ClusteringWarning, InputError, collect_warnings, warn
-from dmmc.info.row_numbers import BY_NAME
+from dmmc.info.row_numbers import BY_NAME, MAY_NAME
 from dmmc.machine import MIB
 from dmmc.sources import csv_tables
 from dmmc.sources.cache import FOLDER, Cache, Progress, write_store
-from dmmc.sources.frames import copy_dask_frame, hold_numbers, is_dask_frame, is_frame, is_plain, load_arrow, read_frame
+from dmmc.sources.frames import (
+    copy_dask_frame,
+    hold_numbers,
+    is_dask_frame,
+    is_frame,
+    is_plain,
+    load_arrow,
+    may_hold_ids,
+    read_frame,
+    tell_of_frame,
+    tell_of_matrix,
+)
 from dmmc.sources.parquet_tables import ParquetTable
 from dmmc.sources.paths import Files, find_files, identify, refuse_changed
 from dmmc.sources.readers import Incomplete, JoinedFiles, PreparedTable, gather
@@ -149,7 +160,13 @@ class Opening:
             rows = copy_dask_frame(source, scratch)
             return self._prepare(rows, scratch / "rows.zarr")
         if component is None and is_frame(source):
-            if self.wanted.preparation is None and not self.table.given and is_plain(source):
+            if (
+                self.wanted.preparation is None
+                and not self.table.given
+                and is_plain(source, known=self.wanted.names is not None)
+            ):
+                if self.wanted == Wanted():
+                    tell_of_frame(source)
                 return Opened(cut(load_arrow(source))) if hasattr(source, "num_columns") else Opened(source)
             return self._prepare(read_frame(source), None)
         return Opened(source, component)
@@ -207,7 +224,10 @@ class Opening:
         try:
             reader = self._open_reader(files, component, scratch)
             if store is None:
-                return Opened(cut(gather(reader)))
+                matrix = gather(reader)
+                if files.is_table and self.wanted == Wanted():
+                    tell_of_matrix(matrix)
+                return Opened(cut(matrix))
             write_store(reader, store, self.progress)
         except Incomplete:
             return self._prepare(self._read_table(files, scratch if store is not None else None), store)
@@ -221,17 +241,19 @@ class Opening:
         """Whether files with named columns seem to be a plain matrix; whether it is complete only all rows tell."""
         if self.table.given or self.wanted.preparation is not None:
             return False
+        known = self.wanted.names
         if files.kind is not Csv:
             rows = ParquetTable(files.name, files.paths)
-            plain = rows.index is None and hold_numbers(rows.schema)
+            plain = rows.index is None and hold_numbers(rows.schema) and (known is not None or not _hold_ids(rows))
             names: Sequence[str] | None = rows.names
         else:
             layout = csv_tables.find_layout(files.paths[0])
             kinds = csv_tables.read_types(files.paths[0], layout, layout.names)
             plain = all(kind == csv_tables.TYPES["number"] for kind in kinds.values())
             plain = plain and not any(BY_NAME.fullmatch(name) for name in layout.names)
+            if plain and known is None:
+                plain = not csv_tables.may_hold_ids(files.paths[0], layout)
             names = layout.names if layout.skipped else None
-        known = self.wanted.names
         return plain and (known is None or names is None or list(known) == list(names))
 
     def _read_table(self, files: Files, scratch: Path | None) -> TableRows:
@@ -256,6 +278,13 @@ class Opening:
         asked, drop, id = self.table.columns, self.table.drop or (), self.table.id
         chosen = [name for name in names if asked is None or name in asked or BY_NAME.fullmatch(name)]
         return [name for name in names if name == id or (name in chosen and name not in drop)]
+
+
+def _hold_ids(rows: TableRows) -> bool:
+    """Whether a column of the first rows is of numbers that may name the rows."""
+    named = [name for name in rows.names if MAY_NAME.fullmatch(name) is not None]
+    first = next(iter(rows.read(named)), None) if named else None
+    return first is not None and may_hold_ids(first)
 
 
 def take_numbers(names: Sequence[str]) -> TablePreparation:

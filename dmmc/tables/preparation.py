@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dmmc.array_types import Array
 from dmmc.errors import ClusteringWarning, InputError, warn
-from dmmc.info.row_numbers import BY_NAME
+from dmmc.info.row_numbers import BY_NAME, are_spread, tell_unrepeated
 from dmmc.profile.units import Units
 from dmmc.solvers.state_shapes import Between, Each, Either, OneOf, Only, Text, find_misfit
 from dmmc.tables.columns import MISSING, Column, find_kind, to_numbers, to_texts
@@ -44,7 +44,9 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Every used column weighs the same: numbers, truth values (0 or 1) and dates (days) are standardised, and the
     columns of a category together have variance 1. Missing numbers become the median, missing truth values the
     share of true ones, missing categories a category of their own; a category not met before counts with the rare ones.
-    Columns of one value, ids, row numbers and texts that hardly repeat are left out, with a warning that names them.
+    Columns of one value, ids, row numbers and texts that hardly repeat are left out, with a warning that names them;
+    so are whole numbers that never repeat in a column that is called a number, code or key. Others of these are used,
+    and mentioned.
 
     Parameters
     ----------
@@ -129,6 +131,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scaled = self.scale == "standard" or any(found[name].kind != "number" for name in names)
         self.columns_ = [self._learn(rows, found[name], scaled) for name in names]
         self._tell()
+        if self.columns is None:
+            _tell_unrepeated([found[name] for name in names], scaled)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -324,6 +328,19 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             done = "their rows are left out" if self.missing == "drop" else "they are filled"
             cells = ", ".join(f"{name!r} {count}" for name, count in self.n_missing_.items())
             warn(f"cells are missing, and {done}: {cells}.", ClusteringWarning)
+
+
+def _tell_unrepeated(used: Sequence[ColumnSurvey], scaled: bool) -> None:
+    """Mention used columns that may be ids; where they are not `scaled`, row numbers are told of with the matrix."""
+    names = [
+        column.name
+        for column in used
+        if column.never_repeats
+        and column.run is not None
+        and (scaled or are_spread(column.run.low[0], column.run.high[0], column.n_rows))
+    ]
+    if names:
+        warn(tell_unrepeated(names), ClusteringWarning)
 
 
 def _find_gone(table: Any, kinds: Mapping[str, str]) -> NDArray[np.bool_]:

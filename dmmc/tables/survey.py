@@ -3,6 +3,7 @@
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
 from dmmc.errors import InputError
-from dmmc.info.row_numbers import BY_NAME, BY_PLACE, FEWEST, Numbers, describe_columns, join
+from dmmc.info.row_numbers import (
+    BY_NAME,
+    BY_PLACE,
+    FEWEST,
+    MAY_NAME,
+    Numbers,
+    are_whole,
+    describe_columns,
+    join,
+)
 from dmmc.tables.columns import MISSING, find_kind, is_number, to_numbers, to_texts
 from dmmc.tables.rows import TableRows
 
@@ -32,7 +42,11 @@ class ColumnSurvey:
     seen : how often each text occurs, in rows up to the one where there were more than `MOST_TEXTS`
     has_all : whether there never were
     scaler : mean and variance of the numbers that are given
+    is_different : whether no two rows hold the same, in a column that may name them; False until `settle`
+    never_repeats : whether the numbers that are given are whole and all different; likewise
     """
+
+    is_different = never_repeats = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -44,6 +58,8 @@ class ColumnSurvey:
         self.scaler = StandardScaler()
         self.run: Numbers | None = None
         self.hashes: Hashes | None = Hashes()
+        self.numbers: Hashes | None = Hashes()
+        """Whole numbers, as long as none came twice."""
         self.only_counts = BY_PLACE.fullmatch(name) is not None
         """Whether it may name the rows, but only says where they are: 0, 1, 2, ... or 1, 2, 3, ..."""
         self._from = ""
@@ -63,7 +79,7 @@ class ColumnSurvey:
             if self.missing == 0:
                 self.first_missing = self.n_rows + int(np.argmax(lost))
             self.missing += int(lost.sum())
-            self.hashes = None
+            self._drop_hashes()
         if kind == "category":
             self._add_texts(values)
         elif kind != "nothing":
@@ -72,10 +88,12 @@ class ColumnSurvey:
                 where = place(self.n_rows + int(np.argmax(np.isinf(numbers))))
                 raise InputError(f"column {self.name!r} holds infinity in {where}: finite numbers are wanted.")
             self._add_numbers(numbers[~lost])
+            if kind == "number":
+                self._add_whole(numbers[~lost])
         self.n_rows += len(values)
         named = BY_NAME.fullmatch(self.name) is not None
         if self.hashes is not None and not (kind == "category" or (kind == "number" and named)):
-            self.hashes = None
+            self._drop_hashes()
         if self.hashes is None:
             return
         texts = to_texts(values)
@@ -85,8 +103,13 @@ class ColumnSurvey:
                 self._from = texts[0]
             first = int(self._from) if self._from in ("0", "1") else -start - 1
             self.only_counts = texts == [str(first + row) for row in range(start, start + len(texts))]
-        if not self.hashes.add(texts):
-            self.hashes = None
+        if not self.hashes.add_texts(texts):
+            self._drop_hashes()
+
+    def _drop_hashes(self) -> None:
+        if self.hashes is not None:
+            self.hashes.close()
+        self.hashes = None
 
     def _add_texts(self, values: Any) -> None:
         if not self.has_all:
@@ -101,6 +124,24 @@ class ColumnSurvey:
             run = describe_columns(given[:, None])
             self.run = run if self.run is None else join(self.run, run)
 
+    def _add_whole(self, given: NDArray[np.float64]) -> None:
+        if self.numbers is not None and not (are_whole(given) and self.numbers.add(given.astype(np.int64))):
+            self.numbers.close()
+            self.numbers = None
+
+    def settle(self) -> None:
+        """Tell what is different, once all rows were added."""
+        if self.n_rows >= FEWEST and self.hashes is not None:
+            self.is_different = self.hashes.find_twin() is None
+        if self.n_rows - self.missing >= FEWEST and self.numbers is not None and self.kind == "number":
+            self.never_repeats = self.numbers.find_twin() is None
+
+    def close(self) -> None:
+        """Remove what is on disk."""
+        for kept in (self.hashes, self.numbers):
+            if kept is not None:
+                kept.close()
+
     def list_spoilers(self) -> list[str]:
         """Texts in a column that otherwise holds numbers; none where it is one of texts, or of numbers alone."""
         if self.kind != "category" or BY_NAME.fullmatch(self.name) is not None:
@@ -110,11 +151,6 @@ class ColumnSurvey:
         mostly = cells - sum(self.seen[text] for text in words) >= MOSTLY * cells
         few = len(words) <= FEW_WORDS and not any(char.isdigit() for text in words for char in text)
         return words if mostly and few and len(self.seen) - len(words) > MANY_NUMBERS else []
-
-    @property
-    def is_different(self) -> bool:
-        """Whether no two rows hold the same, in a column that may name them."""
-        return self.n_rows >= FEWEST and self.hashes is not None and self.hashes.find_twin() is None
 
     def count_texts(self) -> dict[str, int]:
         """How often each text occurs, cells without one included."""
@@ -144,20 +180,25 @@ class ColumnSurvey:
         ordered = bool(self.run.whole[0] and (self.run.rises[0] or self.run.falls[0]))
         if self.kind == "number" and self.n_rows - self.missing >= FEWEST and ordered:
             return "it numbers the rows"
+        if self.never_repeats and MAY_NAME.fullmatch(self.name) is not None:
+            return "it never repeats and is called a number, code or key (--id, id= take it as the ids of the rows)"
         return ""
 
 
 class Hashes:
-    """Hashes of texts, kept on disk, to tell whether any text came twice."""
+    """Hashes of texts, or whole numbers, kept on disk until `close`, to tell whether any came twice."""
 
     def __init__(self) -> None:
         self._count = 0
         self._file: Any = None
         self._twin: Any = False
 
-    def add(self, texts: list[str]) -> bool:
+    def add_texts(self, texts: list[str]) -> bool:
         """Take the next texts; whether they differ among themselves."""
-        found = np.fromiter(map(hash, texts), np.int64, len(texts))
+        return self.add(np.fromiter(map(hash, texts), np.int64, len(texts)))
+
+    def add(self, found: NDArray[np.int64]) -> bool:
+        """Take the next hashes; whether they differ among themselves."""
         if len(np.unique(found)) < len(found):
             return False
         if self._file is None:
@@ -165,6 +206,12 @@ class Hashes:
         self._file.write(found.tobytes())
         self._count += len(found)
         return True
+
+    def close(self) -> None:
+        """Remove the file."""
+        if self._file is not None:
+            self._file.close()
+        self._file = None
 
     def find_twin(self) -> int | None:
         """A hash that came twice, or None."""
@@ -191,10 +238,15 @@ class Hashes:
 def survey(rows: TableRows, columns: list[str], keep: Any = None) -> dict[str, ColumnSurvey]:
     """Read a table once; `keep` takes a part to the rows of it that count."""
     found = {name: ColumnSurvey(name) for name in columns}
-    for part in rows.parts(columns):
-        part = part if keep is None else keep(part)
-        for name, column in found.items():
-            column.add(part.column(name), rows.place)
+    with ExitStack() as stack:
+        for column in found.values():
+            stack.callback(column.close)
+        for part in rows.parts(columns):
+            part = part if keep is None else keep(part)
+            for name, column in found.items():
+                column.add(part.column(name), rows.place)
+        for column in found.values():
+            column.settle()
     return found
 
 
@@ -217,18 +269,18 @@ def find_text(rows: TableRows, name: str, text: str) -> int:
 
 def find_repeated(rows: TableRows, name: str) -> tuple[str, list[int]] | None:
     """A text that a column holds more than once, and the first two rows that hold it; None where there is none."""
-    hashes = Hashes()
     seen: dict[str, int] = {}
     start = 0
-    for part in rows.parts([name]):
-        texts = to_texts(part.column(name))
-        if not hashes.add(texts):
-            for row, text in enumerate(texts, start):
-                if text in seen:
-                    return text, [seen[text], row]
-                seen[text] = row
-        start += len(texts)
-    twin = hashes.find_twin()
+    with closing(Hashes()) as hashes:
+        for part in rows.parts([name]):
+            texts = to_texts(part.column(name))
+            if not hashes.add_texts(texts):
+                for row, text in enumerate(texts, start):
+                    if text in seen:
+                        return text, [seen[text], row]
+                    seen[text] = row
+            start += len(texts)
+        twin = hashes.find_twin()
     if twin is None:
         return None
     seen, start = {}, 0

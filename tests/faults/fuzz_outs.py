@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from alterations import Random, alter_arrays, alter_file, alter_json, alter_json_file, list_files, pick
 from forgeries import write_sealed
-from fuzz_stores import convert_csv
+from fuzz_stores import convert_csv, make_rows
 from permissions import without_override
 from stops import Stop, stop_after
 
@@ -27,6 +27,7 @@ from dmmc.results.label_arrays import read_labels
 CODES = (0, 2, 4)
 """Done; bad input; the disk failed."""
 FIT = ("-k", "3", "--method", "cpmmc", "--quiet", "--n-jobs", "1")
+PARTS = ("model", "labels.zarr", "centres", "summary", "run.json", "checkpoint")
 FAR_AWAY = ("/dev/null", "nowhere", "/")
 
 
@@ -40,9 +41,11 @@ def prepare_outs(folder: Path) -> dict[str, Any]:
         (place / "truth.csv").write_text("".join(f"{i % 3}\n" for i in range(72)))
         if name == "result":
             dmmc.fit(place / "X.zarr", 3, out=place / "out", scores=True, n_jobs=1, method="cpmmc")
+            dmmc.fit(make_rows()[::-1], 3, out=place / "other", n_jobs=1, method="cpmmc")
         else:
-            with suppress(Stop):
-                dmmc.fit(place / "X.zarr", 3, out=place / "out", n_jobs=1, callbacks=stop_after(2), method="cpmmc")
+            for rows, out in ((place / "X.zarr", place / "out"), (make_rows()[::-1], place / "other")):
+                with suppress(Stop):
+                    dmmc.fit(rows, 3, out=out, n_jobs=1, callbacks=stop_after(2), method="cpmmc")
         labels = dmmc.fit(place / "X.zarr", 3, n_jobs=1, method="cpmmc").labels.tolist()
         shutil.copytree(place, folder / "unaltered")
         gave = [done.gave if done.code == 0 else None for done in run_commands(folder / "unaltered")]
@@ -57,7 +60,9 @@ def prepare_outs(folder: Path) -> dict[str, Any]:
 def alter_out(source: Path, target: Path, rng: Random) -> str:
     shutil.copytree(source, target)
     out = target / "out"
-    how = rng.random()
+    how = rng.random() * 1.1
+    if how >= 1.0:
+        return _take_from_another(target, rng)
     if how < 0.1:
         return f"beside it, {_put_odd(target / pick(rng, ('.out.lock', '.out.partial', '.out.old', '.out.new')), rng)}"
     if how < 0.2:
@@ -74,6 +79,15 @@ def alter_out(source: Path, target: Path, rng: Random) -> str:
         return _alter_lines(path, rng) if path.suffix == ".jsonl" else alter_json_file(path, rng)
     plain = [path for path in list_files(out) if "checkpoint" not in path.parts and "model" not in path.parts]
     return alter_file(pick(rng, plain), rng)
+
+
+def _take_from_another(target: Path, rng: Random) -> str:
+    """Part of a whole result of other rows."""
+    part = pick(rng, [name for name in PARTS if (target / "other" / name).exists()])
+    mine = target / "out" / part
+    shutil.rmtree(mine) if mine.is_dir() else mine.unlink()
+    (target / "other" / part).rename(mine)
+    return f"{part} of another fit"
 
 
 def _put_odd(path: Path, rng: Random) -> str:

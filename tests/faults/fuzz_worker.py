@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from alterations import alter_arrays, alter_encoded, alter_file, alter_json, list_files, pick
-from forgeries import sign
+from forgeries import downgrade, list_again, permute, sign
 from fuzz_cases import Case, cut_into_blocks, digest, fit, make_cases, write_case
 from fuzz_files import alter_source, prepare_files, use_source
 from fuzz_outs import alter_out, prepare_outs, use_out
@@ -129,7 +129,7 @@ def alter_folder(kind: str, sealed: bool) -> Callable[[Path, Path, np.random.Gen
         folder = target / Path(inside).name
         content, arrays = array_folder.read(folder, kind)
         description = json.loads((folder / f"{kind}.json").read_text())
-        how = rng.random() * (0.8 if sealed else 1.0)
+        how = rng.random() * (0.8 if sealed else 1.1)
         states = [name for name in ("state", "start_state") if name in arrays]
         if how < 0.3 and states:
             name = pick(rng, states)
@@ -145,6 +145,10 @@ def alter_folder(kind: str, sealed: bool) -> Callable[[Path, Path, np.random.Gen
             description = {**changed, "content": content} if isinstance(changed, dict) else changed
             (folder / f"{kind}.json").write_text(json.dumps(signed(description)))
             return words
+        elif how >= 1.0:
+            name = pick(rng, sorted(arrays))
+            downgrade(folder, kind, permute(folder, name))
+            return f"downgraded, {name} permuted"
         else:
             return alter_file(pick(rng, list_files(folder)), rng)
         for path in folder.glob("*.npy"):
@@ -154,6 +158,7 @@ def alter_folder(kind: str, sealed: bool) -> Callable[[Path, Path, np.random.Gen
         if sealed and isinstance(content, dict):
             content["seal"] = array_folder.make_seal(description)
             sign(folder, kind, description, {})
+            list_again(target)
         return words
 
     return alter

@@ -168,3 +168,46 @@ def test_no_more_than_the_columns_in_question_are_read(load: Load) -> None:
     candidates = row_numbers.find_candidates(sample, np.arange(4), 3000, None)
     assert not len(row_numbers.confirm(candidates, 3000, None, read))
     assert not asked
+
+
+CALLED = (
+    *("customer_number", "account_no", "order_nbr", "userid", "sku", "SKU", "barcode", "key", "nr", "patient", "seq"),
+    *(
+        "transaction",
+        "Kundennummer",
+        "orderNo",
+        "AccountKey",
+        "invoice no",
+        "Cust#",
+        "productCode",
+        "zip_code",
+        "numero",
+    ),
+)
+MEASURED = (
+    *("age", "year", "count", "income", "number_of_rooms", "number_of_orders", "noise", "piano", "casino", "monkey"),
+    *("paid", "humid", "aluminum", "turkey", "knots", "minimum", "transactions", "first_order", "codec", "nose"),
+)
+
+
+def test_numbers_codes_and_keys_are_known_by_their_names() -> None:
+    assert [name for name in CALLED if row_numbers.MAY_NAME.fullmatch(name) is None] == []
+    assert [name for name in MEASURED if row_numbers.MAY_NAME.fullmatch(name) is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        (rng.permutation(10**5)[:5000] + 10**6, True),
+        (np.tile(rng.permutation(10**5)[:2500], 2), False),
+        (np.append(np.arange(4000), 3), False),
+        (rng.permutation(5000) / 2, False),
+        (rng.permutation(5000).astype(np.float64), True),
+        (np.array([1.0, np.nan] * 20), False),
+        (np.arange(19), False),
+        (np.arange(100, dtype=np.float16), True),
+        (np.array(["a"] * 30), False),
+    ],
+)
+def test_whole_numbers_that_never_repeat_are_found(values: Any, wanted: bool) -> None:
+    assert row_numbers.never_repeats(values) == wanted

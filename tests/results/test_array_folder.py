@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import dmmc
-from dmmc.results import array_folder
+from dmmc.results import array_folder, belonging
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmmc.ClusteringWarning")
 
@@ -319,7 +319,9 @@ def reseal(description: dict[str, Any]) -> None:
 
 def unseal(description: dict[str, Any], version: int) -> None:
     """Make it look like one of an earlier version."""
-    del description["content"]["seal"]
+    content = description["content"]
+    del content["seal"], content["margin_scale"]
+    content["params"] = {name: value for name, value in content["params"].items() if name not in belonging.LATER}
     description["version"] = version
 
 

@@ -23,7 +23,7 @@ from waits import end_of
 
 import dmmc
 from dmmc import report
-from dmmc.results import array_folder, atomic_files, contents, folder
+from dmmc.results import array_folder, atomic_files, belonging, contents, folder
 from dmmc.results.folder import Out
 from dmmc.results.label_arrays import read_labels
 
@@ -76,6 +76,7 @@ def test_run_json_says_all_that_made_the_result(fitted: Path, digits_store: Path
         "choices",
         "seed",
         "data",
+        "seals",
         "sizes",
         "names",
         "sure",
@@ -341,7 +342,7 @@ def test_a_pipe_in_the_place_of_a_folder_that_is_put_aside_is_not_waited_for(
 ) -> None:
     os.mkfifo(tmp_path / name)
     dmmc.fit(rows, 2, out=tmp_path / "out", **QUICK)
-    assert contents.read_run(tmp_path / "out")["data"]["n_rows"] == 60
+    assert belonging.read_run(tmp_path / "out")["data"]["n_rows"] == 60
 
 
 def test_a_history_that_is_a_pipe_is_refused_and_not_waited_for(rows: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import os
@@ -400,3 +401,60 @@ def test_info_of_a_table_tells_its_columns_and_not_those_of_the_matrix(tmp_path:
     told = format_info(found)
     assert not any("other" in problem for problem in found["problems"])
     assert [" ".join(line.split()) for line in told.splitlines()[4:7]] == ["ids name", "categories c", "numbers x"]
+
+
+def write_numbers(path: Path, n: int = 200) -> dict[str, np.ndarray]:
+    """A csv with a column called a number that never repeats, beside two measurements."""
+    rng = np.random.default_rng(3)
+    table = {name: np.round(rng.normal(size=n) + 5.0 * (np.arange(n) % 2), 3) for name in ("a", "b")}
+    table["customer_number"] = rng.permutation(9_000_000)[:n] + 1_000_000
+    pd.DataFrame(table).to_csv(path, index=False)
+    return table
+
+
+def test_numbers_that_name_the_rows_are_left_out_of_every_source(tmp_path: Path, size: str) -> None:
+    table = write_numbers(tmp_path / "t.csv")
+    pd.DataFrame(table).to_parquet(tmp_path / "t.parquet")
+    sources_of_it = [tmp_path / "t.csv", tmp_path / "t.parquet", pd.DataFrame(table), pl.DataFrame(table)]
+    without = fit(np.stack([table["a"], table["b"]], axis=1)).labels
+    for source in [*sources_of_it, pa.table(table)]:
+        with pytest.warns(dmmc.ClusteringWarning, match="'customer_number' was left out, as it never repeats"):
+            run = fit(source)
+        assert list(run.model.preparation_.get_feature_names_out()) == ["a", "b"]
+        assert np.array_equal(run.labels, without)
+        named = fit(source, id="customer_number")
+        assert [str(name) for name in named._dataset.row_ids[:2]] == list(map(str, table["customer_number"][:2]))
+
+
+def test_other_numbers_that_never_repeat_are_mentioned_in_a_plain_matrix_of_named_columns(tmp_path: Path) -> None:
+    table = write_numbers(tmp_path / "t.csv")
+    frame = pd.DataFrame(table).rename(columns={"customer_number": "x"})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    for source in (tmp_path / "x.csv", frame, pl.DataFrame(frame), pa.table(frame)):
+        with pytest.warns(dmmc.ClusteringWarning, match=r"column 'x' holds whole numbers that never repeat.*--drop"):
+            run = fit(source)
+        assert run.model.preparation_ is None
+    assert any("'x' holds whole numbers that never repeat" in one for one in describe(tmp_path / "x.csv")["problems"])
+
+
+def test_codes_that_repeat_leave_a_matrix_a_matrix_and_new_rows_are_read_alike(tmp_path: Path, size: str) -> None:
+    table = write_numbers(tmp_path / "t.csv")
+    frame = pd.DataFrame({**table, "code": np.arange(200) % 30}).drop(columns="customer_number")
+    frame.to_csv(tmp_path / "c.csv", index=False)
+    run = fit(tmp_path / "c.csv")
+    assert run.model.preparation_ is None
+    few = frame[:25]  # in which no code repeats
+    few.to_csv(tmp_path / "few.csv", index=False)
+    for source in (few, tmp_path / "few.csv"):
+        assert np.array_equal(run.model.predict(source), run.labels[:25])
+
+
+@pytest.mark.filterwarnings("always::ResourceWarning")
+def test_no_file_is_left_open(tmp_path: Path, size: str, recwarn: pytest.WarningsRecorder) -> None:
+    table = write_numbers(tmp_path / "t.csv")
+    frame = pd.DataFrame({**table, "id": np.arange(200)[::-1], "name": [f"n{i}" for i in range(200)]})
+    frame.to_csv(tmp_path / "ids.csv", index=False)
+    run = fit(tmp_path / "ids.csv", out=tmp_path / "out")
+    run.model.predict(tmp_path / "ids.csv")
+    gc.collect()
+    assert not [one for one in recwarn if "BufferedRandom" in str(one.message)]

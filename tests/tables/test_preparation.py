@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import runpy
 from pathlib import Path
@@ -280,3 +281,72 @@ def test_missing_truth_values_are_neither_true_nor_false(frame: pd.DataFrame) ->
     found = preparation.transform(frame.assign(member=member))[:, column]
     np.testing.assert_allclose(found[[2, 4]], 0.0, atol=1e-9)
     assert abs(found.mean()) < 1e-9
+
+
+def with_numbers(frame: pd.DataFrame, **columns: Any) -> pd.DataFrame:
+    return frame.drop(columns="customer_id").assign(**columns)
+
+
+NUMBERS = np.random.default_rng(1).permutation(9_000_000)[:300] + 1_000_000
+
+
+@pytest.mark.parametrize("name", ["customer_number", "account_no", "order_nbr", "userid", "sku", "barcode", "Kundennr"])
+@pytest.mark.parametrize("lost", [0, 2])
+def test_numbers_that_never_repeat_and_are_called_ids_are_left_out(name: str, lost: int, frame: pd.DataFrame) -> None:
+    values = pd.Series(NUMBERS, dtype="Int64")
+    values[:lost] = pd.NA
+    with pytest.warns(
+        dmmc.ClusteringWarning, match=rf"'{name}' was left out, as it never repeats and is called .*--id"
+    ):
+        preparation = dmmc.TablePreparation().fit(with_numbers(frame, **{name: values}))
+    assert list(preparation.left_out_) == [name]
+    assert dmmc.TablePreparation(columns=["age", name]).fit(with_numbers(frame, **{name: NUMBERS})).left_out_ == {}
+    assert dmmc.TablePreparation(id=name).fit(with_numbers(frame, **{name: NUMBERS})).id_ == name
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "noted"),
+    [
+        ("product_code", np.arange(300) % 40, False),
+        ("zip_code", 10_000 + NUMBERS % 997, False),
+        ("order_number", np.append(NUMBERS[1:], NUMBERS[7]), False),
+        ("account_no", NUMBERS / 7, False),
+        ("number_of_rooms", np.arange(300)[::-1] % 9, False),
+        ("number_of_orders", np.random.default_rng(0).poisson(9, 300), False),
+        ("birth_year", np.random.default_rng(0).integers(1930, 2010, 300), False),
+        ("noise", np.random.default_rng(0).normal(size=300), False),
+        ("income in dollars", NUMBERS, True),
+        ("registration", NUMBERS.astype(float), True),
+    ],
+)
+def test_measurements_are_used_and_those_that_never_repeat_are_mentioned(
+    name: str, values: Any, noted: bool, frame: pd.DataFrame, recwarn: pytest.WarningsRecorder
+) -> None:
+    preparation = dmmc.TablePreparation().fit(with_numbers(frame, **{name: values}))
+    assert name in preparation.get_feature_names_out()
+    said = [str(one.message) for one in recwarn if "never repeat" in str(one.message)]
+    wanted = (
+        f"column {name!r} holds whole numbers that never repeat, and counts like all others: if they only name the "
+        "rows, leave them out (--drop, drop=)."
+    )
+    assert said == ([wanted] if noted else [])
+
+
+def test_several_are_mentioned_in_one_sentence_and_none_that_was_asked_for(
+    frame: pd.DataFrame, recwarn: pytest.WarningsRecorder
+) -> None:
+    table = with_numbers(frame, **{letter: np.roll(NUMBERS, shift) for shift, letter in enumerate("abcd")})
+    dmmc.TablePreparation(columns=["age", "a"]).fit(table)
+    assert not [one for one in recwarn if "never repeat" in str(one.message)]
+    with pytest.warns(dmmc.ClusteringWarning, match="columns 'a', 'b', 'c' and 1 more hold whole numbers that never r"):
+        dmmc.TablePreparation().fit(table)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning", "always::ResourceWarning")
+@pytest.mark.parametrize("id", [None, "customer_id"])
+def test_no_file_of_ids_is_left_open(id: str | None, frame: pd.DataFrame, recwarn: pytest.WarningsRecorder) -> None:
+    dmmc.TablePreparation(id=id).fit(frame.assign(shop_id=np.arange(300) % 7, number=NUMBERS))
+    with pytest.raises(dmmc.InputError, match="infinity"):
+        dmmc.TablePreparation().fit(frame.assign(zz=np.append(np.arange(299.0), np.inf)))
+    gc.collect()
+    assert not [one for one in recwarn if "BufferedRandom" in str(one.message)]
