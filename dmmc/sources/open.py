@@ -26,6 +26,7 @@ from dmmc.stores.urls import Remote, find_remote
 from dmmc.tables.columns import Column
 from dmmc.tables.preparation import TablePreparation
 from dmmc.tables.rows import TableRows
+from dmmc.tables.texts import TYPES, TypedTexts
 from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 SMALL = 32 * MIB
@@ -147,11 +148,11 @@ class Opening:
         if component is None and is_dask_frame(source):
             scratch = _make_scratch(stack)
             rows = copy_dask_frame(source, scratch)
-            return self._prepare(rows, scratch / "rows.zarr")
+            return self._prepare(self._type(rows), scratch / "rows.zarr")
         if component is None and is_frame(source):
             if self.wanted.preparation is None and not self.table.given and is_plain(source):
                 return Opened(cut(load_arrow(source))) if hasattr(source, "num_columns") else Opened(source)
-            return self._prepare(read_frame(source), None)
+            return self._prepare(self._type(read_frame(source)), None)
         return Opened(source, component)
 
     def _prepare(self, rows: TableRows, store: Path | None) -> Opened:
@@ -162,6 +163,10 @@ class Opening:
             return Opened(cut(gather(reader)), None, rows.name, preparation)
         write_store(reader, store, self.progress)
         return Opened(str(store), None, rows.name, preparation)
+
+    def _type(self, rows: TableRows) -> TableRows:
+        """Rows of frames and parquet files as those of a csv file; a fitted preparation reads texts by itself."""
+        return TypedTexts(rows, [self.table.id]) if self.wanted.preparation is None else rows
 
     def _learn(self, rows: TableRows) -> tuple[TablePreparation, bool]:
         """The preparation, and whether rows with missing cells are kept: new ones are, so that each gets a label."""
@@ -228,7 +233,7 @@ class Opening:
         else:
             layout = csv_tables.find_layout(files.paths[0])
             kinds = csv_tables.read_types(files.paths[0], layout, layout.names)
-            plain = all(kind == csv_tables.TYPES["number"] for kind in kinds.values())
+            plain = all(kind == TYPES["number"] for kind in kinds.values())
             plain = plain and not any(BY_NAME.fullmatch(name) for name in layout.names)
             names = layout.names if layout.skipped else None
         known = self.wanted.names
@@ -236,7 +241,7 @@ class Opening:
 
     def _read_table(self, files: Files, scratch: Path | None) -> TableRows:
         if files.kind is not Csv:
-            return ParquetTable(files.name, files.paths)
+            return self._type(ParquetTable(files.name, files.paths))
         texts = [] if self.table.id is None else [self.table.id]
         kinds: dict[str, str] = {}
         if self.wanted.preparation is not None:

@@ -1,6 +1,6 @@
 """`TablePreparation`: learns from a table how to make a matrix of it, and makes the same of new rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
 from typing import Any, Self
@@ -16,10 +16,11 @@ from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.info.row_numbers import BY_NAME
 from dmmc.profile.units import Units
 from dmmc.solvers.state_shapes import Between, Each, Either, OneOf, Only, Text, find_misfit
-from dmmc.tables.columns import MISSING, Column, find_kind, to_numbers, to_texts
+from dmmc.tables.columns import MISSING, Column, to_numbers, to_texts
 from dmmc.tables.medians import find_median
-from dmmc.tables.rows import TableInMemory, TableRows, to_table
+from dmmc.tables.rows import TableInMemory, TableRows, tell_row, to_table
 from dmmc.tables.survey import MOST_TEXTS, ColumnSurvey, find_missing, find_repeated, find_text, survey
+from dmmc.tables.texts import TypedTexts
 
 MISSING_WAYS = ("median", "drop", "refuse")
 SCALES = ("standard", "auto")
@@ -89,7 +90,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from a table: a frame of pandas or polars, a pyarrow table, or a dict of columns."""
         del y
-        return self.learn(TableInMemory(to_table(X)))
+        return self.learn(TypedTexts(TableInMemory(to_table(X)), [self.id]))
 
     def learn(self, rows: TableRows) -> Self:
         """Learn from a table that is read in parts, a few times: the columns at large, then the median of each."""
@@ -135,14 +136,20 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The matrix of a table, float64 of shape (rows, columns of the matrix)."""
         return self.prepare(X)[0]
 
-    def prepare(self, X: Any, *, fill: bool = False) -> tuple[Array, NDArray[np.int64], list[str] | None]:
+    def prepare(
+        self, X: Any, *, fill: bool = False, place: Callable[[int], str] = tell_row
+    ) -> tuple[Array, NDArray[np.int64], list[str] | None]:
         """The matrix, the number in the table of each of its rows, and their ids where the table has them.
 
         fill : leave out no rows, whatever `missing` says
+        place : says where a row is
         """
         check_is_fitted(self)
         table = to_table(X)
         self.check_columns(table.column_names, "the table")
+        for column in self.columns_:
+            at = table.column_names.index(column.name)
+            table = table.set_column(at, column.name, column.read(table.column(at), place))
         kept = np.arange(table.num_rows)
         if self.missing != "median" and not fill:
             gone = _find_gone(table, {column.name: column.kind for column in self.columns_})
@@ -150,7 +157,12 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 self._refuse_missing(TableInMemory(table), survey(TableInMemory(table), self._list_used()), None)
             table, kept = table.filter(pyarrow.array(~gone)), kept[~gone]
         ids = to_texts(table.column(self.id_)) if self.id_ in table.column_names else None
-        return np.hstack([_encode(column, table.column(column.name)) for column in self.columns_]), kept, ids
+        places = kept.tolist()
+        encoded = [
+            column.encode_as_found(table.column(column.name), lambda row: place(places[row] if places else 0))
+            for column in self.columns_
+        ]
+        return np.hstack(encoded), kept, ids
 
     def check_columns(self, names: Sequence[str], where: str) -> None:
         """Refuse a table that lacks a column."""
@@ -332,22 +344,3 @@ def _find_gone(table: Any, kinds: Mapping[str, str]) -> NDArray[np.bool_]:
     for name, kind in kinds.items():
         gone |= find_missing(table.column(name), kind)
     return gone
-
-
-def _encode(column: Column, values: Any) -> Array:
-    """The numbers of a column, if it holds what the one that was learned held; empty cells fit every kind."""
-    kind = find_kind(values, column.name)
-    if kind == "nothing":
-        empty = {"category": pyarrow.string(), "date": pyarrow.timestamp("us"), "boolean": pyarrow.bool_()}
-        values = pyarrow.chunked_array([pyarrow.nulls(len(values), empty.get(column.kind, pyarrow.float64()))])
-        kind = column.kind
-    if column.kind == "category" and kind == "number":
-        kind = "category"  # a code such as 7 among codes such as 7b
-    if kind != column.kind and {kind, column.kind} != {"number", "boolean"}:
-        raise InputError(f"column {column.name!r} holds a {kind}, where a {column.kind} is wanted.")
-    encoded = (
-        column.encode(values) if kind == column.kind else Column(**{**asdict(column), "kind": kind}).encode(values)
-    )
-    if not np.isfinite(encoded).all():
-        raise InputError(f"column {column.name!r} holds infinity: finite numbers are wanted.")
-    return encoded

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import runpy
 import shutil
 from pathlib import Path
@@ -111,6 +112,54 @@ def test_tables_of_every_library_are_prepared_alike(tmp_path: Path, customers: A
         np.testing.assert_array_equal(run.labels, wanted)
         np.testing.assert_array_equal(run._dataset.row_ids, table.column("customer_id").to_pylist())
         np.testing.assert_array_equal(run.model.predict(source), wanted)
+
+
+@pytest.mark.filterwarnings("ignore:Could not infer format")
+def test_texts_of_frames_and_parquet_files_mean_what_they_mean_in_a_csv(tmp_path: Path, size: str) -> None:
+    table, _ = CUSTOMERS(400)
+    path = tmp_path / "t.csv"
+    pa.csv.write_csv(table, path)
+    path.write_text(path.read_text().replace('"plus"', "n/a"))
+    import dask.dataframe
+
+    frame = pd.read_csv(path, keep_default_na=False, na_values={name: [""] for name in table.column_names})
+    texts = frame.assign(member=frame["member"].map({True: "True", False: "False"}))
+    assert (frame["joined"].dtype.kind, texts["member"].dtype.kind) == ("O", "O")
+    frame.to_parquet(tmp_path / "t.parquet")
+    texts.to_parquet(tmp_path / "texts.parquet")
+    dates = pd.read_csv(path, parse_dates=["joined"])
+    given: dict[str, Any] = {
+        "pandas": frame,
+        "texts": texts,
+        "polars": pl.read_csv(path),
+        "arrow": pa.Table.from_pandas(texts),
+        "parquet": tmp_path / "t.parquet",
+        "parquet of texts": tmp_path / "texts.parquet",
+        "dask": dask.dataframe.from_pandas(dates, npartitions=3),
+        "dask of texts": dask.dataframe.from_pandas(texts, npartitions=3),
+    }
+    wanted = fit(path, 4, out=tmp_path / "out")
+    model = dmmc.load(tmp_path / "out")
+    kinds = {column.name: column.kind for column in wanted.model.preparation_.columns_}
+    assert (kinds["joined"], kinds["member"]) == ("date", "boolean")
+    for name, source in given.items():
+        run = fit(source, 4)
+        assert run.model.preparation_.to_recipe() == wanted.model.preparation_.to_recipe(), name
+        np.testing.assert_array_equal(run.labels, wanted.labels, err_msg=name)
+        np.testing.assert_array_equal(model.predict(source), wanted.labels, err_msg=name)
+
+
+def test_a_text_that_fits_no_other_of_its_column_is_told_with_its_row(tmp_path: Path) -> None:
+    days = [f"2020-01-{1 + i % 28:02d}" for i in range(12_000)]
+    frame = pd.DataFrame({"joined": [*days, "soon"], "x": np.arange(12_001) % 7, "plan": ["p", *["q"] * 12_000]})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    words = "column 'joined' holds 'soon' in row 12000 (from 0){}, where dates are wanted, as in other rows"
+    for source, where in ((frame, ""), (tmp_path / "rows.parquet", " of rows.parquet")):
+        with pytest.raises(dmmc.InputError, match=re.escape(words.format(where))):
+            fit(source)
+    model = fit(frame[:100]).model
+    with pytest.raises(dmmc.InputError, match=r"'joined' holds 'soon' in row 12000 \(from 0\) of rows\.parquet, where"):
+        model.predict(tmp_path / "rows.parquet")
 
 
 def test_a_saved_model_prepares_new_tables_unknown_categories_and_missing_cells_too(

@@ -151,8 +151,10 @@ def test_a_table_that_lacks_a_column_or_has_another_kind_of_it_is_refused(frame:
     preparation = dmmc.TablePreparation().fit(frame)
     with pytest.raises(dmmc.InputError, match="lacks the column 'plan'"):
         preparation.transform(frame.drop(columns="plan"))
-    with pytest.raises(dmmc.InputError, match="'age' holds a category, where a number is wanted"):
+    with pytest.raises(dmmc.InputError, match=r"'age' holds 'old' in row 0 \(from 0\), where numbers are wanted"):
         preparation.transform(frame.assign(age="old"))
+    with pytest.raises(dmmc.InputError, match=r"'joined' holds a number in row 0 \(from 0\), where a date is wanted"):
+        preparation.transform(frame.assign(joined=3.5))
     with pytest.raises(dmmc.InputError, match="'age' holds infinity"):
         preparation.transform(frame.assign(age=np.inf))
     with pytest.raises(dmmc.InputError, match="cannot be read as a table"):
