@@ -166,6 +166,7 @@ class FittedClusterer(ScoreTransformer, ClusterMixin, BaseEstimator):  # type: i
         model.n_features_in_ = model.coef_.shape[1] if model.map_ is None else model.map_.n_features
         if content.get("table") is not None:
             model.preparation_ = model_shapes.read_table(content, model.n_features_in_, name)
+            model.feature_names_in_ = model.preparation_.get_feature_names_out()  # others in models of older versions
         return model
 
     @classmethod

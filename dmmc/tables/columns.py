@@ -15,7 +15,8 @@ from dmmc.errors import InputError
 from dmmc.tables.texts import TYPES, drop_words, find_type, is_kind, is_text, read_texts
 
 OTHER = "other"
-"""Name of the column of categories that are rare, or were not met when the preparation was learned."""
+"""Name of the column of categories that are rare, or were not met when the preparation was learned; where it is a
+category itself, "other (rare)"."""
 MISSING = "missing"
 """Category of cells without one."""
 DAY = 86_400e6
@@ -44,7 +45,10 @@ class Column:
         """Names of the columns of the matrix."""
         if self.kind != "category":
             return [self.name]
-        return [f"{self.name}={category}" for category in (*self.categories, OTHER)]
+        other = OTHER
+        while other in self.categories:
+            other += " (rare)"
+        return [f"{self.name}={category}" for category in (*self.categories, other)]
 
     def read(self, values: Any, place: Callable[[int], str]) -> Any:
         """Cells of new rows as this kind of column, texts as those of a csv file; `place` says where a row is."""
@@ -130,6 +134,11 @@ def is_number(text: str) -> bool:
         return bool(np.isfinite(float(text)))
     except ValueError:
         return False
+
+
+def is_fraction(text: str) -> bool:
+    """Whether a text is a number that is not whole."""
+    return is_number(text) and not float(text).is_integer()
 
 
 def to_texts(values: Any) -> list[str]:

@@ -100,9 +100,9 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         asked = [name for name in rows.names if name != self.id and name not in (self.drop or ())]
         found = survey(rows, asked if self.columns is None else self._list_candidates(rows, asked))
         self.n_rows_ = next(iter(found.values())).n_rows if found else 0
+        self._refuse_spoilt(rows, [found[name] for name in asked if name in found])
         self.id_ = self.id if self.id is not None else self._find_id(rows, found)
         names = [name for name in asked if name != self.id_]
-        self._refuse_spoilt(rows, [found[name] for name in names if name in found])
         self.left_out_: dict[str, str] = {}
         if self.columns is not None:
             names = [name for name in names if name in self.columns]
@@ -130,6 +130,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scaled = self.scale == "standard" or any(found[name].kind != "number" for name in names)
         self.columns_ = [self._learn(rows, found[name], scaled) for name in names]
         self._tell()
+        self._tell_numbers(rows, [found[name] for name in names])
         return self
 
     def transform(self, X: Any) -> Array:
@@ -263,12 +264,12 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _refuse_spoilt(self, rows: TableRows, found: Sequence[ColumnSurvey]) -> None:
         """Refuse a column of numbers among which some cells hold words: as texts, its numbers would say nothing."""
         for column in found:
-            if words := column.list_spoilers():
-                rest = f" (and {len(words) - 1} other texts)" if len(words) > 1 else ""
-                where = rows.place(find_text(rows, column.name, words[0]))
+            words = column.list_spoilers()
+            if words and column.has_many_numbers and column.name != rows.index:
+                ids = "; if it names the rows, say so (--id, id=)" if column.is_different else ""
                 raise InputError(
-                    f"column {column.name!r} holds numbers, and {words[0]!r}{rest} in {where}: correct or empty such "
-                    "cells, or leave the column out (--drop, drop=)."
+                    f"column {column.name!r} holds numbers, and {_tell_words(rows, column.name, words)}: correct or "
+                    f"empty such cells, or leave the column out (--drop, drop=){ids}."
                 )
 
     def _refuse_missing(self, rows: TableRows, found: Mapping[str, ColumnSurvey], names: Sequence[str] | None) -> None:
@@ -336,6 +337,22 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             done = "their rows are left out" if self.missing == "drop" else "they are filled"
             cells = ", ".join(f"{name!r} {count}" for name, count in self.n_missing_.items())
             warn(f"cells are missing, and {done}: {cells}.", ClusteringWarning)
+
+    def _tell_numbers(self, rows: TableRows, used: Sequence[ColumnSurvey]) -> None:
+        """Warn of columns that are categories as words stand among their numbers, which may have been meant as such."""
+        for column in used:
+            if words := column.list_spoilers():
+                warn(
+                    f"column {column.name!r} was taken as categories, as it holds few different numbers, and "
+                    f"{_tell_words(rows, column.name, words)}; correct or empty such cells if it holds numbers.",
+                    ClusteringWarning,
+                )
+
+
+def _tell_words(rows: TableRows, name: str, words: Sequence[str]) -> str:
+    """The first of some texts in a column, and where it is."""
+    rest = f" (and {len(words) - 1} other texts)" if len(words) > 1 else ""
+    return f"{words[0]!r}{rest} in {rows.place(find_text(rows, name, words[0]))}"
 
 
 def _find_gone(table: Any, kinds: Mapping[str, str]) -> NDArray[np.bool_]:

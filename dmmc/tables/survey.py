@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dmmc.errors import InputError
 from dmmc.info.row_numbers import BY_NAME, BY_PLACE, FEWEST, Numbers, describe_columns, join
-from dmmc.tables.columns import MISSING, find_kind, is_number, to_numbers, to_texts
+from dmmc.tables.columns import MISSING, find_kind, is_fraction, is_number, to_numbers, to_texts
 from dmmc.tables.rows import TableRows
 
 MOST_TEXTS = 100_000
@@ -106,15 +106,28 @@ class ColumnSurvey:
         if self.kind != "category" or BY_NAME.fullmatch(self.name) is not None:
             return []
         words = [text for text in self.seen if not is_number(text)]
-        cells = sum(self.seen.values())
-        mostly = cells - sum(self.seen[text] for text in words) >= MOSTLY * cells
         few = len(words) <= FEW_WORDS and not any(char.isdigit() for text in words for char in text)
-        return words if mostly and few and len(self.seen) - len(words) > MANY_NUMBERS else []
+        return words if few and self._is_mostly(is_number) else []
+
+    @property
+    def has_many_numbers(self) -> bool:
+        """Whether so many texts are numbers that they are no codes of a few categories."""
+        return sum(map(is_number, self.seen)) > MANY_NUMBERS
+
+    @property
+    def has_fractions(self) -> bool:
+        """Whether most texts are numbers with a fraction, which name nothing."""
+        return self.kind == "category" and self._is_mostly(is_fraction)
+
+    def _is_mostly(self, test: Callable[[str], bool]) -> bool:
+        """Whether most cells pass a test of their texts."""
+        return sum(count for text, count in self.seen.items() if test(text)) >= MOSTLY * sum(self.seen.values())
 
     @property
     def is_different(self) -> bool:
         """Whether no two rows hold the same, in a column that may name them."""
-        return self.n_rows >= FEWEST and self.hashes is not None and self.hashes.find_twin() is None
+        may_name = self.n_rows >= FEWEST and self.hashes is not None and not self.has_fractions
+        return may_name and self.hashes is not None and self.hashes.find_twin() is None
 
     def count_texts(self) -> dict[str, int]:
         """How often each text occurs, cells without one included."""

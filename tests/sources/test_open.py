@@ -186,6 +186,16 @@ def test_a_saved_model_prepares_new_tables_unknown_categories_and_missing_cells_
         dmmc.load(tmp_path / "out")
 
 
+def test_a_model_of_an_older_version_with_a_category_called_other_is_read(tmp_path: Path, X: np.ndarray) -> None:
+    frame = pd.DataFrame({"x": X[:, 0], "plan": ["other", "basic"] * 40})
+    model = fit(frame, out=tmp_path / "out").model
+    content, arrays = model.to_arrays()
+    content["feature_names"] = [name.replace("other (rare)", "other") for name in content["feature_names"]]
+    assert content["feature_names"].count("plan=other") == 2
+    again = type(model).from_arrays(json.loads(json.dumps(content)), arrays, "the model")
+    np.testing.assert_array_equal(again.predict(frame), model.labels_)
+
+
 def test_columns_of_numbers_are_found_by_their_names(tmp_path: Path, X: np.ndarray) -> None:
     frame = pd.DataFrame(X, columns=list("abcd"))
     frame.to_csv(tmp_path / "t.csv", index=False)
