@@ -354,7 +354,20 @@ def test_info_says_what_would_be_made_of_a_table_and_what_would_be_refused(tmp_p
 def test_parquet_files_with_columns_of_other_kinds_are_refused(tmp_path: Path) -> None:
     for name, values in (("a", [1.0, 2.0]), ("b", ["u", "v"])):
         pd.DataFrame({"x": values, "plan": ["p", "q"]}).to_parquet(tmp_path / f"{name}.parquet")
-    with pytest.raises(dmmc.InputError, match=r"column 'x' holds double and \w+: one kind is wanted"):
+    with pytest.raises(
+        dmmc.InputError, match=r"column 'x' holds double in a.parquet and \w+ in b.parquet: one kind is wanted"
+    ):
+        fit(tmp_path)
+    assert len(fit(tmp_path, drop=["x"]).labels) == 4
+
+
+def test_parquet_files_of_kinds_that_go_together_are_one_table(tmp_path: Path) -> None:
+    parts: list[Any] = [[None] * 20, range(20), np.arange(20) / 4]
+    for i, values in enumerate(parts):
+        pd.DataFrame({"x": values, "plan": ["p", "q"] * 10}).to_parquet(tmp_path / f"{i}.parquet")
+    assert len(fit(tmp_path).labels) == 60
+    pd.DataFrame({"x": ["u"] * 20, "plan": ["p", "q"] * 10}).to_parquet(tmp_path / "3.parquet")
+    with pytest.raises(dmmc.InputError, match=r"'x' holds double in 1.parquet and \w+ in 3.parquet"):
         fit(tmp_path)
 
 
