@@ -1,5 +1,6 @@
 """Any source to what `dmmc.data` opens: files are read or converted, tables are prepared."""
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,7 +25,7 @@ from dmmc.sources.paths import Files, find_files, identify, refuse_changed
 from dmmc.sources.readers import Incomplete, JoinedFiles, PreparedTable, gather
 from dmmc.stores.urls import Remote, find_remote
 from dmmc.tables.columns import Column
-from dmmc.tables.preparation import TablePreparation
+from dmmc.tables.preparation import TablePreparation, list_names
 from dmmc.tables.rows import TableRows
 from dmmc.tables.texts import TYPES, TypedTexts
 from dmmc.time_limit import NO_LIMIT, TimeLimit
@@ -55,10 +56,38 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a fitted model wants of a table: the preparation it was fitted with, or the names of its columns."""
+    """What a fitted model wants of rows: the preparation it was fitted with, or the names or number of its columns."""
 
     preparation: TablePreparation | None = None
     names: tuple[str, ...] | None = None
+    n_features: int | None = None
+
+    def refuse_matrix(self, source: Any) -> None:
+        """Refuse rows that are no table, if the model was fitted with one: its columns are not those of a matrix."""
+        if self.preparation is None or isinstance(source, Dataset):
+            return
+        if isinstance(source, Remote):
+            name = source.name
+        elif isinstance(source, str | os.PathLike):
+            name = Path(os.fspath(source)).name
+        else:
+            shape = getattr(source, "shape", None)
+            name = type(source).__name__ + ("" if shape is None else f" of shape {shape}")
+        columns = list_names([column.name for column in self.preparation.columns_])
+        raise InputError(
+            f"{name} is a matrix, and the model was fitted with a table: a table with the columns {columns} is wanted."
+        )
+
+    def refuse_table(self, rows: TableRows, preparation: TablePreparation) -> None:
+        """Refuse a table of which other than the columns of numbers was made that the model was fitted with."""
+        if self.n_features is None:
+            return
+        numbers = [column.name for column in preparation.columns_ if column.kind == "number"]
+        if len(numbers) != len(preparation.columns_) or len(numbers) != self.n_features:
+            raise InputError(
+                f"{rows.name} is a table with the columns {list_names(rows.names)}, and the model was fitted with a "
+                f"matrix of {self.n_features} column{'s' * (self.n_features != 1)}: these, all of numbers, are wanted."
+            )
 
 
 @dataclass(frozen=True)
@@ -124,6 +153,8 @@ def open_source(
             found = Opened([view.source if view.name is None else view.load() for view in views], component)
         else:
             found = work.open(source, component, stack)
+        if found.preparation is None:
+            work.wanted.refuse_matrix(source)
         if table.given and found.preparation is None:
             raise InputError(f"{table.given[0]} is for tables with named columns, and the source is none.")
         yield found
@@ -174,7 +205,12 @@ class Opening:
             return self.wanted.preparation, self.wanted.preparation.missing != "refuse"
         if self.wanted.names is not None:
             return take_numbers(self.wanted.names), False
-        return self.table.make_preparation().learn(rows), False
+        with collect_warnings() as told:
+            preparation = self.table.make_preparation().learn(rows)
+            self.wanted.refuse_table(rows, preparation)
+        for one in told:
+            warn(one.message, ClusteringWarning)
+        return preparation, False
 
     def _open_files(self, files: Files, component: str | None, stack: ExitStack) -> Opened:
         small = files.n_bytes <= SMALL

@@ -25,6 +25,8 @@ from dmmc.tables.texts import TypedTexts
 MISSING_WAYS = ("median", "drop", "refuse")
 SCALES = ("standard", "auto")
 LARGEST = 1e300
+TOLD = 50
+"""Names that a sentence lists."""
 _NUMBER = Between(-LARGEST, LARGEST)
 _COLUMN = Only(
     {
@@ -170,9 +172,11 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         lacks = [column.name for column in self.columns_ if column.name not in names]
         if lacks:
             others = f" (and {len(lacks) - 1} more)" if len(lacks) > 1 else ""
+            near = find_near(lacks[0], [name for name in names if name not in self._list_used()])
+            hint = "it has" if near is None else f"did you mean {near!r}? It has"
             raise InputError(
-                f"{where} lacks the column {lacks[0]!r}{others}, which the preparation was learned with; it has "
-                f"{', '.join(map(repr, names))}."
+                f"{where} lacks the column {lacks[0]!r}{others}, which the preparation was learned with; {hint} "
+                f"{list_names(names)}."
             )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -220,9 +224,9 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for what, names in asked.items():
             for name in names:
                 if name not in rows.names:
-                    near = get_close_matches(str(name), rows.names, 1)
-                    hint = f"did you mean {near[0]!r}? It" if near else "it"
-                    known = ", ".join(map(repr, rows.names))
+                    near = find_near(str(name), rows.names)
+                    hint = "it" if near is None else f"did you mean {near!r}? It"
+                    known = list_names(rows.names)
                     raise InputError(f"{what} names {name!r}, and {rows.name} has no such column; {hint} has {known}.")
 
     def _list_candidates(self, rows: TableRows, asked: list[str]) -> list[str]:
@@ -353,6 +357,19 @@ def _tell_words(rows: TableRows, name: str, words: Sequence[str]) -> str:
     """The first of some texts in a column, and where it is."""
     rest = f" (and {len(words) - 1} other texts)" if len(words) > 1 else ""
     return f"{words[0]!r}{rest} in {rows.place(find_text(rows, name, words[0]))}"
+
+
+def find_near(name: str, names: Sequence[str]) -> str | None:
+    """The one of some names that may have been meant: the same but for case and spaces, or a similar one."""
+    same = {other.casefold().strip(): other for other in reversed(names)}
+    near = get_close_matches(name.casefold().strip(), same, 1)
+    return same[near[0]] if near else None
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Names in a sentence; of many, the first and how many more there are."""
+    more = f" and {len(names) - TOLD:,} more" if len(names) > TOLD else ""
+    return ", ".join(map(repr, names[:TOLD])) + more
 
 
 def _find_gone(table: Any, kinds: Mapping[str, str]) -> NDArray[np.bool_]:

@@ -186,6 +186,36 @@ def test_a_saved_model_prepares_new_tables_unknown_categories_and_missing_cells_
         dmmc.load(tmp_path / "out")
 
 
+def test_a_model_of_a_table_takes_no_matrix_and_one_of_a_matrix_no_table(
+    tmp_path: Path, customers: Any, size: str
+) -> None:
+    table, _ = customers
+    model = fit(table, 4).model
+    rows = np.zeros((5, model.n_features_in_))
+    np.save(tmp_path / "rows.npy", rows)
+    dmmc.fit(np.random.default_rng(0).normal(size=(50, 11)), 2, method="cpmmc", out=tmp_path / "matrix")
+    import dask.array
+
+    for source in (tmp_path / "rows.npy", rows, scipy.sparse.csr_array(rows), dask.array.from_array(rows), [rows]):
+        for ask in (model.predict, model.decision_function):
+            with pytest.raises(dmmc.InputError, match=r"is a matrix, .* a table with the columns 'age', .* is wanted"):
+                ask(source)
+    pa.csv.write_csv(table, tmp_path / "t.csv")
+    other = dmmc.load(tmp_path / "matrix")
+    for source in (tmp_path / "t.csv", table):
+        with pytest.raises(dmmc.InputError, match=r"table with the columns 'customer_id', .* a matrix of 11 columns"):
+            other.predict(source)
+
+
+def test_a_column_that_is_nearly_there_is_asked_about(customers: Any) -> None:
+    table, _ = customers
+    model = fit(table, 4).model
+    for given, wanted in (("Income", "income"), ("AGE", "age")):
+        names = [given if name == wanted else name for name in table.column_names]
+        with pytest.raises(dmmc.InputError, match=f"lacks the column '{wanted}'.*did you mean '{given}'"):
+            model.predict(table.rename_columns(names))
+
+
 def test_a_model_of_an_older_version_with_a_category_called_other_is_read(tmp_path: Path, X: np.ndarray) -> None:
     frame = pd.DataFrame({"x": X[:, 0], "plan": ["other", "basic"] * 40})
     model = fit(frame, out=tmp_path / "out").model
