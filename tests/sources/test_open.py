@@ -500,5 +500,6 @@ def test_info_of_a_table_tells_its_columns_and_not_those_of_the_matrix(tmp_path:
     (tmp_path / "rows.csv").write_text("\n".join(["name,x,c", *lines]))
     found = describe(tmp_path / "rows.csv", check=True)
     told = format_info(found)
+    assert "50 rows x 2 used columns (4 features)" in told
     assert not any("other" in problem for problem in found["problems"])
     assert [" ".join(line.split()) for line in told.splitlines()[4:7]] == ["ids name", "categories c", "numbers x"]
