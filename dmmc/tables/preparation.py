@@ -150,9 +150,10 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         table = to_table(X)
         self.check_columns(table.column_names, "the table")
-        for column in self.columns_:
-            at = table.column_names.index(column.name)
-            table = table.set_column(at, column.name, column.read(table.column(at), place))
+        cells = {column.name: column.read(table.column(column.name), place) for column in self.columns_}
+        if self.id_ is not None and self.id_ in table.column_names:
+            cells[self.id_] = table.column(self.id_)
+        table = pyarrow.table(cells)
         kept = np.arange(table.num_rows)
         if self.missing != "median" and not fill:
             gone = _find_gone(table, {column.name: column.kind for column in self.columns_})
@@ -160,11 +161,11 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 self._refuse_missing(TableInMemory(table), survey(TableInMemory(table), self._list_used()), None)
             table, kept = table.filter(pyarrow.array(~gone)), kept[~gone]
         ids = to_texts(table.column(self.id_)) if self.id_ in table.column_names else None
-        places = kept.tolist()
-        encoded = [
-            column.encode_as_found(table.column(column.name), lambda row: place(places[row] if places else 0))
-            for column in self.columns_
-        ]
+
+        def place_kept(row: int) -> str:
+            return place(int(kept[row]) if len(kept) else 0)
+
+        encoded = [column.encode_as_found(table.column(column.name), place_kept) for column in self.columns_]
         return np.hstack(encoded), kept, ids
 
     def check_columns(self, names: Sequence[str], where: str) -> None:

@@ -125,15 +125,16 @@ class TypedTexts(TableRows):
         self._find_types([name for name in columns if name not in self._types])
         start = 0
         for table in self.rows.read(columns):
-            for at, field in enumerate(table.schema):
-                if is_text(field.type):
-                    values = self._read(field.name, table.column(at), start)
-                    table = table.set_column(at, field.name, values)
+            if any(is_text(field.type) for field in table.schema):
+                cells = [self._read(field.name, table.column(at), start) for at, field in enumerate(table.schema)]
+                table = pyarrow.table(cells, names=table.column_names)
             start += table.num_rows
             yield table
 
     def _read(self, name: str, values: Any, start: int) -> Any:
         kind = self._types[name]
+        if not is_text(values.type):
+            return values
         if is_text(kind):
             return drop_words(values)
 
