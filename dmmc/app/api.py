@@ -253,6 +253,7 @@ def fit(
             data={
                 "name": dataset.name,
                 **data,
+                "n_columns": None if opened.preparation is None else len(opened.preparation.columns_),
                 "ids": dataset.row_ids is not None,
                 "fingerprint": model.choices_["fingerprint"],
             },

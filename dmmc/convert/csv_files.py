@@ -16,7 +16,8 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from dmmc.convert.reading import Bytes, Piece, Reader
-from dmmc.convert.text import MISSING, Lines, decode_line, may_be_rounded, parse_number, read_blocks, shrink
+from dmmc.convert.text import Lines, decode_line, may_be_rounded, parse_number, read_blocks, shrink
+from dmmc.data.readers.missing_words import MISSING
 from dmmc.errors import InputError
 from dmmc.machine import MIB, count_cores
 

@@ -7,16 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmmc.convert.reading import Bytes
+from dmmc.data.readers.missing_words import MISSING
 from dmmc.errors import InputError
 from dmmc.machine import MIB
 
 BLOCK_BYTES = 2 * MIB  # text is parsed in blocks of about this size, of which a few are in memory at once
 LONGEST_LINE = 64 * MIB
-MISSING = (
-    *("", "NA", "N/A", "n/a", "<NA>", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "none"),
-    *("?", "-", ".", "missing"),
-)
-"""Cells that say that nothing is known."""
 EXACT = 2.0**53  # whole numbers below this are the same as float64
 
 

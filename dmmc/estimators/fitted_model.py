@@ -166,6 +166,7 @@ class FittedClusterer(ScoreTransformer, ClusterMixin, BaseEstimator):  # type: i
         model.n_features_in_ = model.coef_.shape[1] if model.map_ is None else model.map_.n_features
         if content.get("table") is not None:
             model.preparation_ = model_shapes.read_table(content, model.n_features_in_, name)
+            model.feature_names_in_ = model.preparation_.get_feature_names_out()  # others in models of older versions
         return model
 
     @classmethod
@@ -226,6 +227,7 @@ class FittedClusterer(ScoreTransformer, ClusterMixin, BaseEstimator):  # type: i
                 self._check_features(X, rows)
                 return predict_cluster.find_labels(rows, cluster, self.decision())
         if is_dask_array(X):
+            self.wanted().refuse_matrix(X)
             return predict_dask.predict(X, self.decision(), self.n_features_in_, type(self).__name__)
         with self._open_engine(X, component, memory) as engine:
             ask = predict_write.Ask(self.decision(), engine.dataset.name, engine.dataset.feature_names, scores=False)
@@ -289,6 +291,7 @@ class FittedClusterer(ScoreTransformer, ClusterMixin, BaseEstimator):  # type: i
         check_is_fitted(self)
         X = find_remote(X, storage_options)
         if is_dask_array(X):
+            self.wanted().refuse_matrix(X)
             return predict_dask.decision_function(X, self.decision(), self.n_features_in_, type(self).__name__)
         f = np.concatenate(list(self._score_blocks(X, component)))
         return f[:, 0] if f.shape[1] == 1 else f
@@ -339,7 +342,8 @@ class FittedClusterer(ScoreTransformer, ClusterMixin, BaseEstimator):  # type: i
     def wanted(self) -> Wanted:
         """What the model wants of a table."""
         names = getattr(self, "feature_names_in_", None)
-        return Wanted(self.preparation_, None if names is None else tuple(str(name) for name in names))
+        known = None if names is None else tuple(str(name) for name in names)
+        return Wanted(self.preparation_, known, self.n_features_in_)
 
     def _check_features(self, X: Any, dataset: Rows) -> None:
         """Refuse rows that are not of the features that were fitted."""

@@ -209,8 +209,7 @@ def format_info(found: dict[str, Any]) -> str:
     kind = found["kind"] or "unknown"
     add("kind", kind if found["zarr_format"] is None else f"{kind} (zarr version {found['zarr_format']})")
     if found["shape"] is not None:
-        sizes = " x ".join(f"{size:,}" for size in found["shape"])
-        add("shape", f"{sizes} ({'rows x features' if len(found['shape']) == 2 else 'not rows x features'})")
+        add("shape", _tell_shape(found["shape"], found.get("table")))
         add("dtype", found["dtype"])
     if found["chunks"] is not None:
         shards = "" if found["shards"] is None else f" in shards of {join(found['shards'])}"
@@ -252,6 +251,15 @@ def format_info(found: dict[str, Any]) -> str:
         read = "all numbers were read" if found["checked"] else "few numbers were read, ask for a check of all"
         add("problems", f"none found ({read})")
     return "\n".join(lines)
+
+
+def _tell_shape(shape: list[int], table: dict[str, Any] | None) -> str:
+    """Rows and features; of a table, the columns of which these are made."""
+    sizes = " x ".join(f"{size:,}" for size in shape)
+    if table is None or len(table["columns"]) == shape[-1]:
+        return f"{sizes} ({'rows x features' if len(shape) == 2 else 'not rows x features'})"
+    count = len(table["columns"])
+    return f"{shape[0]:,} rows x {count:,} used column{'s' * (count != 1)} ({shape[1]:,} features)"
 
 
 def _tell_reading(reading: dict[str, Any]) -> str:

@@ -26,9 +26,9 @@ def describe(page: Page) -> dict[str, Any]:
     n_labelled = sum(page.sizes) + sum(page.hidden)
     attempts = tried.describe(run)
     data = _get_dict(run, "data")
-    n_rows, n_features = (
+    n_rows, n_features, n_columns = (
         int(value) if isinstance(value, int | np.integer) else None
-        for value in (data.get("n_rows"), data.get("n_features"))
+        for value in (data.get("n_rows"), data.get("n_features"), data.get("n_columns"))
     )
     return {
         "page": page,
@@ -41,6 +41,7 @@ def describe(page: Page) -> dict[str, Any]:
         "n_labelled": n_labelled,
         "n_rows": n_labelled if n_rows is None else n_rows,
         "n_features": n_features,
+        "n_columns": None if n_features is None or n_columns == n_features else n_columns,
         "seconds": _find_seconds(page),
         "method": _find_method(run),
         "n_drawn": len(figures.choose_points(page)),

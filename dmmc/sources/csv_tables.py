@@ -12,22 +12,15 @@ from pyarrow import types
 
 from dmmc.convert.csv_files import find_separator, parse_ahead, read_first_lines, split_line
 from dmmc.convert.reading import Bytes
-from dmmc.convert.text import MISSING, Lines, decode_line, parse_number, read_blocks
+from dmmc.convert.text import Lines, decode_line, parse_number, read_blocks
+from dmmc.data.readers.missing_words import MISSING
 from dmmc.errors import InputError
 from dmmc.info.row_numbers import BY_NAME, MAY_NAME
 from dmmc.sources import frames
 from dmmc.sources.parquet_tables import ParquetTable
 from dmmc.tables.rows import TableInMemory, TableRows, refuse_twins
+from dmmc.tables.texts import SAMPLE_ROWS, TYPES, is_kind, name_held, simplify_type
 
-SAMPLE_ROWS = 10_000
-"""Rows that tell what a column holds; where they have no value, later ones."""
-WORDS = {"number": "numbers", "boolean": "truth values", "date": "dates"}
-TYPES = {
-    "number": pyarrow.float64(),
-    "boolean": pyarrow.bool_(),
-    "date": pyarrow.timestamp("us"),
-    "category": pyarrow.string(),
-}
 INDEX = "row"
 """Name of a first column without one."""
 
@@ -113,8 +106,7 @@ def read_types(path: Path, layout: Layout, columns: Sequence[str]) -> dict[str, 
             _refuse(Block(layout, Lines(text, block.lines.first)), {})
         for field in table.schema:
             if not types.is_null(field.type):
-                kind = pyarrow.float64() if types.is_integer(field.type) else field.type
-                found[field.name] = pyarrow.string() if types.is_time(kind) or types.is_binary(kind) else kind
+                found[field.name] = simplify_type(field.type)
         if len(found) == len(columns):
             break
     return {name: found.get(name, pyarrow.null()) for name in columns}
@@ -159,7 +151,7 @@ def read_csv_table(
     for column in used:
         if column in texts or (column not in kinds and BY_NAME.fullmatch(column) is not None):
             found[column] = pyarrow.string()
-        elif column in kinds and not _is_kind(found[column], kinds[column]):
+        elif column in kinds and not is_kind(found[column], kinds[column]):
             found[column] = TYPES[kinds[column]]
     kept = TypedBlocks(paths, layouts, found)
     if scratch is None:
@@ -231,12 +223,6 @@ class CsvCopy(ParquetTable):
         return self._kept.place(row)
 
 
-def _is_kind(kind: Any, wanted: str) -> bool:
-    if wanted == "date":
-        return bool(types.is_timestamp(kind) or types.is_date(kind))
-    return bool(kind == TYPES[wanted])
-
-
 def _blocks(path: Path, layout: Layout) -> Iterator[Block]:
     """Blocks of lines after the header."""
     with closing(Bytes(path)) as source:
@@ -285,8 +271,8 @@ def _refuse(block: Block, kinds: Mapping[str, Any]) -> None:
                 continue
             good = parse_number(cell) is not None if types.is_floating(kind) else _fits(cell, kind)
             if not good or types.is_null(kind):
-                held = "numbers" if types.is_floating(kind) else "truth values" if types.is_boolean(kind) else "dates"
-                wanted = "nothing was before it" if types.is_null(kind) else f"{held} are wanted, as in other rows"
+                held = f"{name_held(kind)} are wanted, as in other rows"
+                wanted = "nothing was before it" if types.is_null(kind) else held
                 shown = cell if len(cell) <= 40 else cell[:37] + "..."
                 raise InputError(
                     f"{layout.name}, line {line}: column {name!r} holds {shown!r}, where {wanted}; correct the cell, "

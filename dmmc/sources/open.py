@@ -1,5 +1,6 @@
 """Any source to what `dmmc.data` opens: files are read or converted, tables are prepared."""
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -35,8 +36,9 @@ from dmmc.sources.paths import Files, find_files, identify, refuse_changed
 from dmmc.sources.readers import Incomplete, JoinedFiles, PreparedTable, gather
 from dmmc.stores.urls import Remote, find_remote
 from dmmc.tables.columns import Column
-from dmmc.tables.preparation import TablePreparation
+from dmmc.tables.preparation import TablePreparation, list_names
 from dmmc.tables.rows import TableRows
+from dmmc.tables.texts import TYPES, TypedTexts
 from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 SMALL = 32 * MIB
@@ -65,10 +67,38 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a fitted model wants of a table: the preparation it was fitted with, or the names of its columns."""
+    """What a fitted model wants of rows: the preparation it was fitted with, or the names or number of its columns."""
 
     preparation: TablePreparation | None = None
     names: tuple[str, ...] | None = None
+    n_features: int | None = None
+
+    def refuse_matrix(self, source: Any) -> None:
+        """Refuse rows that are no table, if the model was fitted with one: its columns are not those of a matrix."""
+        if self.preparation is None or isinstance(source, Dataset):
+            return
+        if isinstance(source, Remote):
+            name = source.name
+        elif isinstance(source, str | os.PathLike):
+            name = Path(os.fspath(source)).name
+        else:
+            shape = getattr(source, "shape", None)
+            name = type(source).__name__ + ("" if shape is None else f" of shape {shape}")
+        columns = list_names([column.name for column in self.preparation.columns_])
+        raise InputError(
+            f"{name} is a matrix, and the model was fitted with a table: a table with the columns {columns} is wanted."
+        )
+
+    def refuse_table(self, rows: TableRows, preparation: TablePreparation) -> None:
+        """Refuse a table of which other than the columns of numbers was made that the model was fitted with."""
+        if self.n_features is None:
+            return
+        numbers = [column.name for column in preparation.columns_ if column.kind == "number"]
+        if len(numbers) != len(preparation.columns_) or len(numbers) != self.n_features:
+            raise InputError(
+                f"{rows.name} is a table with the columns {list_names(rows.names)}, and the model was fitted with a "
+                f"matrix of {self.n_features} column{'s' * (self.n_features != 1)}: these, all of numbers, are wanted."
+            )
 
 
 @dataclass(frozen=True)
@@ -134,6 +164,8 @@ def open_source(
             found = Opened([view.source if view.name is None else view.load() for view in views], component)
         else:
             found = work.open(source, component, stack)
+        if found.preparation is None:
+            work.wanted.refuse_matrix(source)
         if table.given and found.preparation is None:
             raise InputError(f"{table.given[0]} is for tables with named columns, and the source is none.")
         yield found
@@ -158,7 +190,7 @@ class Opening:
         if component is None and is_dask_frame(source):
             scratch = _make_scratch(stack)
             rows = copy_dask_frame(source, scratch)
-            return self._prepare(rows, scratch / "rows.zarr")
+            return self._prepare(self._type(rows), scratch / "rows.zarr")
         if component is None and is_frame(source):
             if (
                 self.wanted.preparation is None
@@ -168,7 +200,7 @@ class Opening:
                 if self.wanted == Wanted():
                     tell_of_frame(source)
                 return Opened(cut(load_arrow(source))) if hasattr(source, "num_columns") else Opened(source)
-            return self._prepare(read_frame(source), None)
+            return self._prepare(self._type(read_frame(source)), None)
         return Opened(source, component)
 
     def _prepare(self, rows: TableRows, store: Path | None) -> Opened:
@@ -180,13 +212,22 @@ class Opening:
         write_store(reader, store, self.progress)
         return Opened(str(store), None, rows.name, preparation)
 
+    def _type(self, rows: TableRows) -> TableRows:
+        """Rows of frames and parquet files as those of a csv file; a fitted preparation reads texts by itself."""
+        return TypedTexts(rows, [self.table.id]) if self.wanted.preparation is None else rows
+
     def _learn(self, rows: TableRows) -> tuple[TablePreparation, bool]:
         """The preparation, and whether rows with missing cells are kept: new ones are, so that each gets a label."""
         if self.wanted.preparation is not None:
             return self.wanted.preparation, self.wanted.preparation.missing != "refuse"
         if self.wanted.names is not None:
             return take_numbers(self.wanted.names), False
-        return self.table.make_preparation().learn(rows), False
+        with collect_warnings() as told:
+            preparation = self.table.make_preparation().learn(rows)
+            self.wanted.refuse_table(rows, preparation)
+        for one in told:
+            warn(one.message, ClusteringWarning)
+        return preparation, False
 
     def _open_files(self, files: Files, component: str | None, stack: ExitStack) -> Opened:
         small = files.n_bytes <= SMALL
@@ -249,7 +290,7 @@ class Opening:
         else:
             layout = csv_tables.find_layout(files.paths[0])
             kinds = csv_tables.read_types(files.paths[0], layout, layout.names)
-            plain = all(kind == csv_tables.TYPES["number"] for kind in kinds.values())
+            plain = all(kind == TYPES["number"] for kind in kinds.values())
             plain = plain and not any(BY_NAME.fullmatch(name) for name in layout.names)
             if plain and known is None:
                 plain = not csv_tables.may_hold_ids(files.paths[0], layout)
@@ -258,7 +299,7 @@ class Opening:
 
     def _read_table(self, files: Files, scratch: Path | None) -> TableRows:
         if files.kind is not Csv:
-            return ParquetTable(files.name, files.paths)
+            return self._type(ParquetTable(files.name, files.paths))
         texts = [] if self.table.id is None else [self.table.id]
         kinds: dict[str, str] = {}
         if self.wanted.preparation is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +92,17 @@ class PreparedTable(Reader):
         """Prepare part after part."""
         start = 0
         for part in self.rows.parts(self.columns):
-            matrix, kept, ids = self.preparation.prepare(part, fill=self._fill)
+            place = partial(self._place, start)
+            matrix, kept, ids = self.preparation.prepare(part, fill=self._fill, place=place)
             if self._numbered:
                 ids = [str(start + row) for row in kept.tolist()]
             start += part.num_rows
             yield Piece(matrix, ids)
         if start == 0:
             raise InputError(f"{self.name} has no rows.")
+
+    def _place(self, start: int, row: int) -> str:
+        return self.rows.place(start + row)
 
     def fraction(self, rows_read: int) -> float:
         """The part of the rows that has been prepared."""

@@ -1,6 +1,7 @@
 """What each column of a table is: number, category, truth value or date; and how it becomes numbers."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from pyarrow import types
 
 from dmmc.array_types import Array
 from dmmc.errors import InputError
+from dmmc.tables.texts import TYPES, drop_words, find_type, is_kind, is_text, read_texts
 
 OTHER = "other"
-"""Name of the column of categories that are rare, or were not met when the preparation was learned."""
+"""Name of the column of categories that are rare, or were not met when the preparation was learned; where it is a
+category itself, "other (rare)"."""
 MISSING = "missing"
 """Category of cells without one."""
 DAY = 86_400e6
@@ -42,7 +45,39 @@ class Column:
         """Names of the columns of the matrix."""
         if self.kind != "category":
             return [self.name]
-        return [f"{self.name}={category}" for category in (*self.categories, OTHER)]
+        other = OTHER
+        while other in self.categories:
+            other += " (rare)"
+        return [f"{self.name}={category}" for category in (*self.categories, other)]
+
+    def read(self, values: Any, place: Callable[[int], str]) -> Any:
+        """Cells of new rows as this kind of column, texts as those of a csv file; `place` says where a row is."""
+        if self.kind == "category":
+            return drop_words(values, self.categories) if is_text(values.type) else values
+        if not is_text(values.type):
+            return values
+        kind = TYPES[self.kind]
+        if self.kind == "date" and is_kind(found := find_type(values), "date"):
+            kind = found
+        return read_texts(values, kind, self.name, lambda row, held: f"{place(row)}, where {held} are wanted")
+
+    def encode_as_found(self, values: Any, place: Callable[[int], str]) -> Array:
+        """The same as `encode`, if the cells hold what the column held that was learned; empty ones fit every kind."""
+        kind = find_kind(values, self.name)
+        if kind == "nothing":
+            values = pyarrow.chunked_array([pyarrow.nulls(len(values), TYPES[self.kind])])
+            kind = self.kind
+        if self.kind == "category" and kind == "number":
+            kind = "category"  # a code such as 7 among codes such as 7b
+        if kind != self.kind and {kind, self.kind} != {"number", "boolean"}:
+            where = f"in {place(0)}, where a {self.kind} is wanted"
+            raise InputError(f"column {self.name!r} holds a {kind} {where}.")
+        encoded = replace(self, kind=kind).encode(values)
+        bad = ~np.isfinite(encoded).all(axis=1)
+        if bad.any():
+            where = place(int(np.argmax(bad)))
+            raise InputError(f"column {self.name!r} holds infinity in {where}: finite numbers are wanted.")
+        return encoded
 
     def encode(self, values: Any) -> Array:
         """The columns of the matrix, of shape (n, 1) or (n, categories + 1)."""
@@ -74,7 +109,7 @@ def name_kind(kind: Any, name: str) -> str:
         return "number"
     if types.is_timestamp(kind) or types.is_date(kind):
         return "date"
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if is_text(kind):
         return "category"
     raise InputError(
         f"column {name!r} is of type {kind}: numbers, texts, truth values or dates are wanted; leave it out."
@@ -99,6 +134,11 @@ def is_number(text: str) -> bool:
         return bool(np.isfinite(float(text)))
     except ValueError:
         return False
+
+
+def is_fraction(text: str) -> bool:
+    """Whether a text is a number that is not whole."""
+    return is_number(text) and not float(text).is_integer()
 
 
 def to_texts(values: Any) -> list[str]:

@@ -1,6 +1,6 @@
 """`TablePreparation`: learns from a table how to make a matrix of it, and makes the same of new rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
 from typing import Any, Self
@@ -16,14 +16,17 @@ from dmmc.errors import ClusteringWarning, InputError, warn
 from dmmc.info.row_numbers import BY_NAME, are_spread, tell_unrepeated
 from dmmc.profile.units import Units
 from dmmc.solvers.state_shapes import Between, Each, Either, OneOf, Only, Text, find_misfit
-from dmmc.tables.columns import MISSING, Column, find_kind, to_numbers, to_texts
+from dmmc.tables.columns import MISSING, Column, to_numbers, to_texts
 from dmmc.tables.medians import find_median
-from dmmc.tables.rows import TableInMemory, TableRows, to_table
+from dmmc.tables.rows import TableInMemory, TableRows, tell_row, to_table
 from dmmc.tables.survey import MOST_TEXTS, ColumnSurvey, find_missing, find_repeated, find_text, survey
+from dmmc.tables.texts import TypedTexts
 
 MISSING_WAYS = ("median", "drop", "refuse")
 SCALES = ("standard", "auto")
 LARGEST = 1e300
+TOLD = 50
+"""Names that a sentence lists."""
 _NUMBER = Between(-LARGEST, LARGEST)
 _COLUMN = Only(
     {
@@ -91,7 +94,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from a table: a frame of pandas or polars, a pyarrow table, or a dict of columns."""
         del y
-        return self.learn(TableInMemory(to_table(X)))
+        return self.learn(TypedTexts(TableInMemory(to_table(X)), [self.id]))
 
     def learn(self, rows: TableRows) -> Self:
         """Learn from a table that is read in parts, a few times: the columns at large, then the median of each."""
@@ -101,9 +104,9 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         asked = [name for name in rows.names if name != self.id and name not in (self.drop or ())]
         found = survey(rows, asked if self.columns is None else self._list_candidates(rows, asked))
         self.n_rows_ = next(iter(found.values())).n_rows if found else 0
+        self._refuse_spoilt(rows, [found[name] for name in asked if name in found])
         self.id_ = self.id if self.id is not None else self._find_id(rows, found)
         names = [name for name in asked if name != self.id_]
-        self._refuse_spoilt(rows, [found[name] for name in names if name in found])
         self.left_out_: dict[str, str] = {}
         if self.columns is not None:
             names = [name for name in names if name in self.columns]
@@ -131,6 +134,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scaled = self.scale == "standard" or any(found[name].kind != "number" for name in names)
         self.columns_ = [self._learn(rows, found[name], scaled) for name in names]
         self._tell()
+        self._tell_numbers(rows, [found[name] for name in names])
         if self.columns is None:
             _tell_unrepeated([found[name] for name in names], scaled)
         return self
@@ -139,14 +143,21 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The matrix of a table, float64 of shape (rows, columns of the matrix)."""
         return self.prepare(X)[0]
 
-    def prepare(self, X: Any, *, fill: bool = False) -> tuple[Array, NDArray[np.int64], list[str] | None]:
+    def prepare(
+        self, X: Any, *, fill: bool = False, place: Callable[[int], str] = tell_row
+    ) -> tuple[Array, NDArray[np.int64], list[str] | None]:
         """The matrix, the number in the table of each of its rows, and their ids where the table has them.
 
         fill : leave out no rows, whatever `missing` says
+        place : says where a row is
         """
         check_is_fitted(self)
         table = to_table(X)
         self.check_columns(table.column_names, "the table")
+        cells = {column.name: column.read(table.column(column.name), place) for column in self.columns_}
+        if self.id_ is not None and self.id_ in table.column_names:
+            cells[self.id_] = table.column(self.id_)
+        table = pyarrow.table(cells)
         kept = np.arange(table.num_rows)
         if self.missing != "median" and not fill:
             gone = _find_gone(table, {column.name: column.kind for column in self.columns_})
@@ -154,16 +165,23 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 self._refuse_missing(TableInMemory(table), survey(TableInMemory(table), self._list_used()), None)
             table, kept = table.filter(pyarrow.array(~gone)), kept[~gone]
         ids = to_texts(table.column(self.id_)) if self.id_ in table.column_names else None
-        return np.hstack([_encode(column, table.column(column.name)) for column in self.columns_]), kept, ids
+
+        def place_kept(row: int) -> str:
+            return place(int(kept[row]) if len(kept) else 0)
+
+        encoded = [column.encode_as_found(table.column(column.name), place_kept) for column in self.columns_]
+        return np.hstack(encoded), kept, ids
 
     def check_columns(self, names: Sequence[str], where: str) -> None:
         """Refuse a table that lacks a column."""
         lacks = [column.name for column in self.columns_ if column.name not in names]
         if lacks:
             others = f" (and {len(lacks) - 1} more)" if len(lacks) > 1 else ""
+            near = find_near(lacks[0], [name for name in names if name not in self._list_used()])
+            hint = "it has" if near is None else f"did you mean {near!r}? It has"
             raise InputError(
-                f"{where} lacks the column {lacks[0]!r}{others}, which the preparation was learned with; it has "
-                f"{', '.join(map(repr, names))}."
+                f"{where} lacks the column {lacks[0]!r}{others}, which the preparation was learned with; {hint} "
+                f"{list_names(names)}."
             )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -211,9 +229,9 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for what, names in asked.items():
             for name in names:
                 if name not in rows.names:
-                    near = get_close_matches(str(name), rows.names, 1)
-                    hint = f"did you mean {near[0]!r}? It" if near else "it"
-                    known = ", ".join(map(repr, rows.names))
+                    near = find_near(str(name), rows.names)
+                    hint = "it" if near is None else f"did you mean {near!r}? It"
+                    known = list_names(rows.names)
                     raise InputError(f"{what} names {name!r}, and {rows.name} has no such column; {hint} has {known}.")
 
     def _list_candidates(self, rows: TableRows, asked: list[str]) -> list[str]:
@@ -255,12 +273,12 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _refuse_spoilt(self, rows: TableRows, found: Sequence[ColumnSurvey]) -> None:
         """Refuse a column of numbers among which some cells hold words: as texts, its numbers would say nothing."""
         for column in found:
-            if words := column.list_spoilers():
-                rest = f" (and {len(words) - 1} other texts)" if len(words) > 1 else ""
-                where = rows.place(find_text(rows, column.name, words[0]))
+            words = column.list_spoilers()
+            if words and column.has_many_numbers and column.name != rows.index:
+                ids = "; if it names the rows, say so (--id, id=)" if column.is_different else ""
                 raise InputError(
-                    f"column {column.name!r} holds numbers, and {words[0]!r}{rest} in {where}: correct or empty such "
-                    "cells, or leave the column out (--drop, drop=)."
+                    f"column {column.name!r} holds numbers, and {_tell_words(rows, column.name, words)}: correct or "
+                    f"empty such cells, or leave the column out (--drop, drop=){ids}."
                 )
 
     def _refuse_missing(self, rows: TableRows, found: Mapping[str, ColumnSurvey], names: Sequence[str] | None) -> None:
@@ -329,6 +347,35 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             cells = ", ".join(f"{name!r} {count}" for name, count in self.n_missing_.items())
             warn(f"cells are missing, and {done}: {cells}.", ClusteringWarning)
 
+    def _tell_numbers(self, rows: TableRows, used: Sequence[ColumnSurvey]) -> None:
+        """Warn of columns that are categories as words stand among their numbers, which may have been meant as such."""
+        for column in used:
+            if words := column.list_spoilers():
+                warn(
+                    f"column {column.name!r} was taken as categories, as it holds few different numbers, and "
+                    f"{_tell_words(rows, column.name, words)}; correct or empty such cells if it holds numbers.",
+                    ClusteringWarning,
+                )
+
+
+def _tell_words(rows: TableRows, name: str, words: Sequence[str]) -> str:
+    """The first of some texts in a column, and where it is."""
+    rest = f" (and {len(words) - 1} other texts)" if len(words) > 1 else ""
+    return f"{words[0]!r}{rest} in {rows.place(find_text(rows, name, words[0]))}"
+
+
+def find_near(name: str, names: Sequence[str]) -> str | None:
+    """The one of some names that may have been meant: the same but for case and spaces, or a similar one."""
+    same = {other.casefold().strip(): other for other in reversed(names)}
+    near = get_close_matches(name.casefold().strip(), same, 1)
+    return same[near[0]] if near else None
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Names in a sentence; of many, the first and how many more there are."""
+    more = f" and {len(names) - TOLD:,} more" if len(names) > TOLD else ""
+    return ", ".join(map(repr, names[:TOLD])) + more
+
 
 def _tell_unrepeated(used: Sequence[ColumnSurvey], scaled: bool) -> None:
     """Mention used columns that may be ids; where they are not `scaled`, row numbers are told of with the matrix."""
@@ -349,22 +396,3 @@ def _find_gone(table: Any, kinds: Mapping[str, str]) -> NDArray[np.bool_]:
     for name, kind in kinds.items():
         gone |= find_missing(table.column(name), kind)
     return gone
-
-
-def _encode(column: Column, values: Any) -> Array:
-    """The numbers of a column, if it holds what the one that was learned held; empty cells fit every kind."""
-    kind = find_kind(values, column.name)
-    if kind == "nothing":
-        empty = {"category": pyarrow.string(), "date": pyarrow.timestamp("us"), "boolean": pyarrow.bool_()}
-        values = pyarrow.chunked_array([pyarrow.nulls(len(values), empty.get(column.kind, pyarrow.float64()))])
-        kind = column.kind
-    if column.kind == "category" and kind == "number":
-        kind = "category"  # a code such as 7 among codes such as 7b
-    if kind != column.kind and {kind, column.kind} != {"number", "boolean"}:
-        raise InputError(f"column {column.name!r} holds a {kind}, where a {column.kind} is wanted.")
-    encoded = (
-        column.encode(values) if kind == column.kind else Column(**{**asdict(column), "kind": kind}).encode(values)
-    )
-    if not np.isfinite(encoded).all():
-        raise InputError(f"column {column.name!r} holds infinity: finite numbers are wanted.")
-    return encoded

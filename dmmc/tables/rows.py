@@ -15,6 +15,11 @@ CELLS = 2**22
 """A part has at most so many rows and cells, whatever it is read from: what is learned has the same bits."""
 
 
+def tell_row(row: int) -> str:
+    """Where a row is, in words."""
+    return f"row {row} (from 0)"
+
+
 class TableRows:
     """A table that can be read again and again, part by part.
 
@@ -33,7 +38,7 @@ class TableRows:
 
     def place(self, row: int) -> str:
         """Where a row is, in words."""
-        return f"row {row} (from 0)"
+        return tell_row(row)
 
     def parts(self, columns: Sequence[str]) -> Iterator[Any]:
         """Pyarrow tables of these columns, each but the last of the same number of rows."""

@@ -22,7 +22,7 @@ from dmmc.info.row_numbers import (
     describe_columns,
     join,
 )
-from dmmc.tables.columns import MISSING, find_kind, is_number, to_numbers, to_texts
+from dmmc.tables.columns import MISSING, find_kind, is_fraction, is_number, to_numbers, to_texts
 from dmmc.tables.rows import TableRows
 
 MOST_TEXTS = 100_000
@@ -131,7 +131,7 @@ class ColumnSurvey:
 
     def settle(self) -> None:
         """Tell what is different, once all rows were added."""
-        if self.n_rows >= FEWEST and self.hashes is not None:
+        if self.n_rows >= FEWEST and self.hashes is not None and not self.has_fractions:
             self.is_different = self.hashes.find_twin() is None
         if self.n_rows - self.missing >= FEWEST and self.numbers is not None and self.kind == "number":
             self.never_repeats = self.numbers.find_twin() is None
@@ -147,10 +147,22 @@ class ColumnSurvey:
         if self.kind != "category" or BY_NAME.fullmatch(self.name) is not None:
             return []
         words = [text for text in self.seen if not is_number(text)]
-        cells = sum(self.seen.values())
-        mostly = cells - sum(self.seen[text] for text in words) >= MOSTLY * cells
         few = len(words) <= FEW_WORDS and not any(char.isdigit() for text in words for char in text)
-        return words if mostly and few and len(self.seen) - len(words) > MANY_NUMBERS else []
+        return words if few and self._is_mostly(is_number) else []
+
+    @property
+    def has_many_numbers(self) -> bool:
+        """Whether so many texts are numbers that they are no codes of a few categories."""
+        return sum(map(is_number, self.seen)) > MANY_NUMBERS
+
+    @property
+    def has_fractions(self) -> bool:
+        """Whether most texts are numbers with a fraction, which name nothing."""
+        return self.kind == "category" and self._is_mostly(is_fraction)
+
+    def _is_mostly(self, test: Callable[[str], bool]) -> bool:
+        """Whether most cells pass a test of their texts."""
+        return sum(count for text, count in self.seen.items() if test(text)) >= MOSTLY * sum(self.seen.values())
 
     def count_texts(self) -> dict[str, int]:
         """How often each text occurs, cells without one included."""

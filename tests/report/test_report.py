@@ -180,6 +180,12 @@ def test_the_headline_says_what_was_clustered_into_what_and_how_long_it_took() -
     assert "60 rows of 6 features in 3 clusters, by cpmmc in 2.5 s." in told
 
 
+def test_the_headline_of_a_table_says_how_many_columns_it_has() -> None:
+    run = page().run
+    told = read(page(run={**run, "data": {**run["data"], "n_columns": 4}})).text
+    assert "60 rows of 4 columns (6 features) in 3 clusters" in told
+
+
 def test_sizes_are_bars_and_a_table_with_shares() -> None:
     found = read(page(sizes=[30, 20, 10]))
     assert found.plots["plot-sizes"]["data"][0]["y"] == [30, 20, 10]

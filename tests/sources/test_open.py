@@ -6,6 +6,7 @@ import gc
 import gzip
 import json
 import os
+import re
 import runpy
 import shutil
 from pathlib import Path
@@ -114,6 +115,54 @@ def test_tables_of_every_library_are_prepared_alike(tmp_path: Path, customers: A
         np.testing.assert_array_equal(run.model.predict(source), wanted)
 
 
+@pytest.mark.filterwarnings("ignore:Could not infer format")
+def test_texts_of_frames_and_parquet_files_mean_what_they_mean_in_a_csv(tmp_path: Path, size: str) -> None:
+    table, _ = CUSTOMERS(400)
+    path = tmp_path / "t.csv"
+    pa.csv.write_csv(table, path)
+    path.write_text(path.read_text().replace('"plus"', "n/a"))
+    import dask.dataframe
+
+    frame = pd.read_csv(path, keep_default_na=False, na_values={name: [""] for name in table.column_names})
+    texts = frame.assign(member=frame["member"].map({True: "True", False: "False"}))
+    assert (frame["joined"].dtype.kind, texts["member"].dtype.kind) == ("O", "O")
+    frame.to_parquet(tmp_path / "t.parquet")
+    texts.to_parquet(tmp_path / "texts.parquet")
+    dates = pd.read_csv(path, parse_dates=["joined"])
+    given: dict[str, Any] = {
+        "pandas": frame,
+        "texts": texts,
+        "polars": pl.read_csv(path),
+        "arrow": pa.Table.from_pandas(texts),
+        "parquet": tmp_path / "t.parquet",
+        "parquet of texts": tmp_path / "texts.parquet",
+        "dask": dask.dataframe.from_pandas(dates, npartitions=3),
+        "dask of texts": dask.dataframe.from_pandas(texts, npartitions=3),
+    }
+    wanted = fit(path, 4, out=tmp_path / "out")
+    model = dmmc.load(tmp_path / "out")
+    kinds = {column.name: column.kind for column in wanted.model.preparation_.columns_}
+    assert (kinds["joined"], kinds["member"]) == ("date", "boolean")
+    for name, source in given.items():
+        run = fit(source, 4)
+        assert run.model.preparation_.to_recipe() == wanted.model.preparation_.to_recipe(), name
+        np.testing.assert_array_equal(run.labels, wanted.labels, err_msg=name)
+        np.testing.assert_array_equal(model.predict(source), wanted.labels, err_msg=name)
+
+
+def test_a_text_that_fits_no_other_of_its_column_is_told_with_its_row(tmp_path: Path) -> None:
+    days = [f"2020-01-{1 + i % 28:02d}" for i in range(12_000)]
+    frame = pd.DataFrame({"joined": [*days, "soon"], "x": np.arange(12_001) % 7, "plan": ["p", *["q"] * 12_000]})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    words = "column 'joined' holds 'soon' in row 12000 (from 0){}, where dates are wanted, as in other rows"
+    for source, where in ((frame, ""), (tmp_path / "rows.parquet", " of rows.parquet")):
+        with pytest.raises(dmmc.InputError, match=re.escape(words.format(where))):
+            fit(source)
+    model = fit(frame[:100]).model
+    with pytest.raises(dmmc.InputError, match=r"'joined' holds 'soon' in row 12000 \(from 0\) of rows\.parquet, where"):
+        model.predict(tmp_path / "rows.parquet")
+
+
 def test_a_saved_model_prepares_new_tables_unknown_categories_and_missing_cells_too(
     tmp_path: Path, customers: Any
 ) -> None:
@@ -136,6 +185,46 @@ def test_a_saved_model_prepares_new_tables_unknown_categories_and_missing_cells_
     path.write_text(path.read_text().replace('"premium"', '"premiun"'))
     with pytest.raises(dmmc.InputError):
         dmmc.load(tmp_path / "out")
+
+
+def test_a_model_of_a_table_takes_no_matrix_and_one_of_a_matrix_no_table(
+    tmp_path: Path, customers: Any, size: str
+) -> None:
+    table, _ = customers
+    model = fit(table, 4).model
+    rows = np.zeros((5, model.n_features_in_))
+    np.save(tmp_path / "rows.npy", rows)
+    dmmc.fit(np.random.default_rng(0).normal(size=(50, 11)), 2, method="cpmmc", out=tmp_path / "matrix")
+    import dask.array
+
+    for source in (tmp_path / "rows.npy", rows, scipy.sparse.csr_array(rows), dask.array.from_array(rows), [rows]):
+        for ask in (model.predict, model.decision_function):
+            with pytest.raises(dmmc.InputError, match=r"is a matrix, .* a table with the columns 'age', .* is wanted"):
+                ask(source)
+    pa.csv.write_csv(table, tmp_path / "t.csv")
+    other = dmmc.load(tmp_path / "matrix")
+    for source in (tmp_path / "t.csv", table):
+        with pytest.raises(dmmc.InputError, match=r"table with the columns 'customer_id', .* a matrix of 11 columns"):
+            other.predict(source)
+
+
+def test_a_column_that_is_nearly_there_is_asked_about(customers: Any) -> None:
+    table, _ = customers
+    model = fit(table, 4).model
+    for given, wanted in (("Income", "income"), ("AGE", "age")):
+        names = [given if name == wanted else name for name in table.column_names]
+        with pytest.raises(dmmc.InputError, match=f"lacks the column '{wanted}'.*did you mean '{given}'"):
+            model.predict(table.rename_columns(names))
+
+
+def test_a_model_of_an_older_version_with_a_category_called_other_is_read(tmp_path: Path, X: np.ndarray) -> None:
+    frame = pd.DataFrame({"x": X[:, 0], "plan": ["other", "basic"] * 40})
+    model = fit(frame, out=tmp_path / "out").model
+    content, arrays = model.to_arrays()
+    content["feature_names"] = [name.replace("other (rare)", "other") for name in content["feature_names"]]
+    assert content["feature_names"].count("plan=other") == 2
+    again = type(model).from_arrays(json.loads(json.dumps(content)), arrays, "the model")
+    np.testing.assert_array_equal(again.predict(frame), model.labels_)
 
 
 def test_columns_of_numbers_are_found_by_their_names(tmp_path: Path, X: np.ndarray) -> None:
@@ -296,7 +385,20 @@ def test_info_says_what_would_be_made_of_a_table_and_what_would_be_refused(tmp_p
 def test_parquet_files_with_columns_of_other_kinds_are_refused(tmp_path: Path) -> None:
     for name, values in (("a", [1.0, 2.0]), ("b", ["u", "v"])):
         pd.DataFrame({"x": values, "plan": ["p", "q"]}).to_parquet(tmp_path / f"{name}.parquet")
-    with pytest.raises(dmmc.InputError, match=r"column 'x' holds double and \w+: one kind is wanted"):
+    with pytest.raises(
+        dmmc.InputError, match=r"column 'x' holds double in a.parquet and \w+ in b.parquet: one kind is wanted"
+    ):
+        fit(tmp_path)
+    assert len(fit(tmp_path, drop=["x"]).labels) == 4
+
+
+def test_parquet_files_of_kinds_that_go_together_are_one_table(tmp_path: Path) -> None:
+    parts: list[Any] = [[None] * 20, range(20), np.arange(20) / 4]
+    for i, values in enumerate(parts):
+        pd.DataFrame({"x": values, "plan": ["p", "q"] * 10}).to_parquet(tmp_path / f"{i}.parquet")
+    assert len(fit(tmp_path).labels) == 60
+    pd.DataFrame({"x": ["u"] * 20, "plan": ["p", "q"] * 10}).to_parquet(tmp_path / "3.parquet")
+    with pytest.raises(dmmc.InputError, match=r"'x' holds double in 1.parquet and \w+ in 3.parquet"):
         fit(tmp_path)
 
 
@@ -399,6 +501,7 @@ def test_info_of_a_table_tells_its_columns_and_not_those_of_the_matrix(tmp_path:
     (tmp_path / "rows.csv").write_text("\n".join(["name,x,c", *lines]))
     found = describe(tmp_path / "rows.csv", check=True)
     told = format_info(found)
+    assert "50 rows x 2 used columns (4 features)" in told
     assert not any("other" in problem for problem in found["problems"])
     assert [" ".join(line.split()) for line in told.splitlines()[4:7]] == ["ids name", "categories c", "numbers x"]
 

@@ -152,8 +152,10 @@ def test_a_table_that_lacks_a_column_or_has_another_kind_of_it_is_refused(frame:
     preparation = dmmc.TablePreparation().fit(frame)
     with pytest.raises(dmmc.InputError, match="lacks the column 'plan'"):
         preparation.transform(frame.drop(columns="plan"))
-    with pytest.raises(dmmc.InputError, match="'age' holds a category, where a number is wanted"):
+    with pytest.raises(dmmc.InputError, match=r"'age' holds 'old' in row 0 \(from 0\), where numbers are wanted"):
         preparation.transform(frame.assign(age="old"))
+    with pytest.raises(dmmc.InputError, match=r"'joined' holds a number in row 0 \(from 0\), where a date is wanted"):
+        preparation.transform(frame.assign(joined=3.5))
     with pytest.raises(dmmc.InputError, match="'age' holds infinity"):
         preparation.transform(frame.assign(age=np.inf))
     with pytest.raises(dmmc.InputError, match="cannot be read as a table"):
@@ -262,6 +264,41 @@ def test_numbers_among_which_words_stand_are_refused_and_codes_are_categories(fr
             dmmc.TablePreparation(**options).fit(frame)
     found = dmmc.TablePreparation(drop=["weight"]).fit(frame)
     assert {column.name: column.kind for column in found.columns_}["code"] == "category"
+
+
+def test_numbers_among_which_a_word_stands_are_no_ids() -> None:
+    rng = np.random.default_rng(0)
+    table: dict[str, Any] = {"x": rng.normal(size=300), "y": [f"{x:.6f}" for x in rng.normal(size=300)]}
+    spoilt = {**table, "y": [*table["y"][:7], "unknown", *table["y"][8:]]}
+    with pytest.raises(dmmc.InputError, match=r"'y' holds numbers, and 'unknown' in row 7 .*: correct or empty"):
+        dmmc.TablePreparation().fit(spoilt)
+    found = dmmc.TablePreparation().fit(table)
+    assert found.id_ is None
+    assert "y" in found.left_out_
+    whole = {**table, "y": [*map(str, range(1000, 1299)), "test"]}
+    with pytest.raises(dmmc.InputError, match=r"'y' holds numbers, and 'test' in row 299 .*say so \(--id, id=\)"):
+        dmmc.TablePreparation().fit(whole)
+    assert dmmc.TablePreparation(id="y").fit(whole).id_ == "y"
+
+
+@pytest.mark.filterwarnings("default::dmmc.ClusteringWarning")
+def test_few_numbers_among_which_a_word_stands_are_categories_and_that_is_said() -> None:
+    table: dict[str, Any] = {"x": np.sin(np.arange(300.0)), "y": [str(i % 7) for i in range(300)]}
+    table["y"][11] = "unknown"
+    with pytest.warns(dmmc.ClusteringWarning, match=r"'y' was taken as categories.*'unknown' in row 11 "):
+        found = dmmc.TablePreparation().fit(table)
+    assert [column.kind for column in found.columns_] == ["number", "category"]
+
+
+def test_categories_called_as_ours_have_columns_of_their_own() -> None:
+    plans = ["other", "missing", "basic", None, "?"] * 30 + ["rare"]
+    table = {"plan": plans, "x": np.sin(np.arange(len(plans)))}
+    found = dmmc.TablePreparation().fit(table)
+    names = found.get_feature_names_out().tolist()
+    assert names == ["plan=basic", "plan=missing", "plan=other", "plan=other (rare)", "x"]
+    assert found.set_output(transform="polars").transform(pl.DataFrame(table, strict=False)).columns == names
+    rare = found.set_output(transform="default").transform(pl.DataFrame(table, strict=False))[-1]
+    assert np.flatnonzero(rare[:4]).tolist() == [3]
 
 
 def test_row_numbers_are_no_ids_where_another_column_names_the_rows(frame: pd.DataFrame) -> None:
