@@ -17,10 +17,11 @@ import dmmc
 from dmmc import ConvergenceWarning, CuttingPlaneMMC, EvolutionaryMMC, OutOfTime
 from dmmc.data.open import open_dataset
 from dmmc.engine import Local
+from dmmc.estimators import row_kernel
 from dmmc.features import graph
 from dmmc.features.axes import principal_axes
 from dmmc.model.geometry import measure
-from dmmc.solvers import starts
+from dmmc.solvers import starts, whitening
 from dmmc.solvers.driver import drive
 from dmmc.time_limit import NO_LIMIT, TimeLimit
 
@@ -181,6 +182,9 @@ def test_when_the_time_is_up_k_means_makes_one_start_and_no_pass(digits_engine: 
         dmmc.StochasticMMC(n_clusters=4),
         EvolutionaryMMC(rank=20, n_init=4, init="k-means"),
         EvolutionaryMMC(n_clusters=3, rank=20),
+        EvolutionaryMMC(select="medoid"),
+        EvolutionaryMMC(n_clusters=4),
+        EvolutionaryMMC(n_clusters=3, mutation="paper"),
         CuttingPlaneMMC(5, features="nystroem", n_components=20),
     ],
     ids=repr,
@@ -193,7 +197,69 @@ def test_every_method_ends_with_labels_of_all_clusters(model: Any, load: Load) -
     assert model.choices_["ended"] == "max_seconds"
     assert any("stopped by max_seconds=1e-09" in str(one.message) for one in told)
     np.testing.assert_array_equal(model.predict(X), model.labels_)
-    assert len(np.unique(model.labels_)) > 1
+    assert len(np.unique(model.labels_)) == model.n_clusters
+
+
+@pytest.fixture
+def decomposed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many directions each search of an evolution had to decompose."""
+    sizes: list[int] = []
+    whiten = whitening.whiten
+
+    def note(gram: Array, total: float, ridge: float) -> tuple[Array, Array]:
+        sizes.append(len(gram))
+        return whiten(gram, total, ridge)
+
+    monkeypatch.setattr(whitening, "whiten", note)
+    return sizes
+
+
+def test_a_full_kernel_whose_time_is_up_is_seen_through_its_leading_directions(
+    load: Load, decomposed: list[int]
+) -> None:
+    X, y = load("digits")
+    began = time.process_time()
+    with pytest.warns(ConvergenceWarning, match=r"stopped by max_seconds=0.4 after 1 pass"):
+        model = EvolutionaryMMC(4, max_seconds=0.4, random_state=0).fit(X)
+    assert time.process_time() - began < 8.0  # it was 19
+    assert decomposed == [whitening.HURRIED] * 5
+    assert len(np.unique(model.labels_)) == 4
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    assert dmmc.score(model.labels_, y)["nmi"] > 0.4
+
+
+def test_a_kernel_with_time_enough_is_the_one_without_a_limit(load: Load, decomposed: list[int]) -> None:
+    X = load("digits")[0][:200]
+    for k in (2, 3):
+        free, limited = (
+            EvolutionaryMMC(k, n_init=3, max_seconds=limit, random_state=0).fit(X) for limit in (None, 1000)
+        )
+        assert limited.coef_.tobytes() == free.coef_.tobytes()
+        assert limited.objective_ == free.objective_
+        np.testing.assert_array_equal(limited.labels_, free.labels_)
+    assert min(decomposed) > whitening.HURRIED
+
+
+def test_a_search_in_all_directions_is_gone_on_with_though_the_time_is_up(load: Load, tmp_path: Path) -> None:
+    ask: Any = {"source": load("digits")[0][:200], "n_clusters": 3, "method": "evommc", "n_init": 1, "offspring": 0}
+    heard: list[Any] = []
+
+    def stop(line: dict[str, Any]) -> None:
+        heard.append(line)
+        if len(heard) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dmmc.fit(**ask, out=tmp_path / "out", callbacks=stop)
+    with pytest.warns(ConvergenceWarning, match="stopped by max_seconds"):
+        hurried = dmmc.fit(**ask, out=tmp_path / "out", resume=True, max_seconds=SHORT)
+    assert len(np.unique(hurried.labels)) == 3
+
+
+def test_a_large_kernel_that_is_not_made_ready_is_nothing(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_kernel, "QUICK", 100)
+    with pytest.raises(OutOfTime, match="ended while a kernel was made ready, and nothing was found yet"):
+        EvolutionaryMMC(4, max_seconds=SHORT).fit(load("digits")[0][:200])
 
 
 class Counter:

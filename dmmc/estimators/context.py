@@ -7,6 +7,7 @@ from typing import Any
 
 from dmmc.array_types import Array
 from dmmc.engine import Engine
+from dmmc.errors import ClusteringWarning, warn
 from dmmc.estimators import phase_shapes
 from dmmc.features.maps import Map
 from dmmc.features.transforms import Transform
@@ -53,6 +54,14 @@ class FitContext:
     """(G, starts): those of the anchors, where starts were made along a graph of anchors."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """What was chosen while features were made, for `choices_`."""
+    warned: set[str] = field(default_factory=set)
+    """What the user was warned of already; the splits of a tree share it."""
+
+    def warn_once(self, of: str, message: str) -> None:
+        """Warn the user, unless a split before this one has warned of the same thing."""
+        if of not in self.warned:
+            self.warned.add(of)
+            warn(message, ClusteringWarning)
 
     def tell_phase(self, name: str) -> None:
         """Say that a phase begins."""

@@ -43,8 +43,8 @@ from dmmc.solvers.whitening import Whitened
 
 HELD = 1024 * MIB
 """Most bytes of Φ that the driver holds for the published mutation."""
-BALANCES = (0.03, 0.1, 0.4, 0.6)
-"""Those that `balance="auto"` tries for two clusters, from even ones to four to one."""
+BALANCES = (0.03, 0.1, 0.4, 0.6, 0.9)
+"""Those that `balance="auto"` tries for two clusters, from even ones to nineteen to one."""
 LOOSE = 0.4
 """Balance of a split that is to be split again: paper 002's loosest."""
 
@@ -104,9 +104,9 @@ class EvolutionaryMMC(TransformParameters, RowKernel, BinaryClusterer):
     balance: float | str | None = parameter(
         "auto",
         Number('a number of at least 0 and below 1 (at 1, w = 0 costs nothing), or "auto",', 0.0, 1.0, words=("auto",)),
-        'most that the shares of two clusters may differ. "auto" tries 0.03, 0.1, 0.4 and 0.6, and takes the '
-        "labels that their fit explains best, of equally good ones those of the tightest; it is 0.4 for each split of "
-        "more clusters",
+        'most that the shares of two clusters may differ. "auto" tries 0.03, 0.1, 0.4, 0.6 and 0.9, and takes '
+        "the labels that their fit explains best, of equally good ones those of the tightest, and clusters more uneven "
+        "than four to one only if explained far better; it is 0.4 for each split of more clusters",
     )
     mutation: str = parameter(
         "sweeps",
@@ -198,6 +198,7 @@ class EvolutionaryMMC(TransformParameters, RowKernel, BinaryClusterer):
 
         def found(p: Array, limit: float, evolved: Callable[[], Array], ended: str) -> Found:
             """The fit to labels, by their p; of two clusters also the labels themselves."""
+            ended = "max_seconds" if psi.is_hurried else ended
             at = sign_sums.find_thresholds(psi, p[None], problem.n_rows, total, limit)[0].middle
             W, none = (psi.M @ p)[None], np.zeros(1)
             # a threshold that keeps the balance is part of the model; one that keeps a bound on sizes is its price
@@ -207,23 +208,31 @@ class EvolutionaryMMC(TransformParameters, RowKernel, BinaryClusterer):
             of_predicted = problem.fitness(psi(sign_sums.sum_signed, (predicted,)).weighted[0] / total)
             if self.n_clusters > 2:  # other leaves see the rows by the hyperplane's labels
                 return Found(planes, of_predicted, math.inf, ended)
+            if at and isinstance(self.balance, str) and balances[limit] == BALANCES[-1] <= by_size:
+                warn(
+                    f"clusters want to be more uneven than balance={BALANCES[-1]:g} allows, the loosest that is tried: "
+                    "rows of the larger one were given to the smaller one. Choose a balance nearer to 1, and "
+                    "min_size=0, if clusters may be so uneven.",
+                    ClusteringWarning,
+                )
             choices = {"balance": balances[limit], "objective_of_labels": of_predicted}
             return Found(planes, problem.fitness(p), math.inf, ended, choices, evolved())
 
         if self.mutation == "paper":
-            return self._pose_published(problem, psi, weight, found)
-        solver = Evolution(problem, psi)
+            return self._pose_published(context, problem, psi, found)
+        solver = Evolution(problem, psi, context.limit)
 
         def begin() -> Any:
             n_init, init = self.choose_n_init(dataset.n_rows), self.start_name
             many = n_init * problem.population if init in ("random", "k-means") else 1
             each = starts.make_labellings(init, dataset, engine.run, context.geometry, 2, many, seed, context.limit)
             runs = [each[first::n_init] for first in range(min(n_init, len(each)))]
+            psi.prepare(context.limit, problem.n_features)
             return solver.init(runs, random=init == "random")
 
         def climbed(state: Any, why: str) -> Found:
             best, limit = solver.best(state)
-            rivals = [run for run in state.runs if solver.limit_of(run) == limit]
+            rivals = [run for run in state.runs if solver.limit_of(run) == limit and solver.has_climbed(run)]
             if self.select == "medoid" and len(rivals) > 2:
                 several = [solver.best(type(state)((run,)))[0] for run in rivals]
                 signs = tuple(one.signs for one in several)
@@ -237,15 +246,20 @@ class EvolutionaryMMC(TransformParameters, RowKernel, BinaryClusterer):
 
         return Search(solver, begin, climbed)
 
-    def _pose_published(self, problem: Problem, psi: Whitened, weight: Array, found: Any) -> Search:
-        solver = Published(problem, psi.rows, weight)
+    def _pose_published(self, context: FitContext, problem: Problem, psi: Whitened, found: Any) -> Search:
+        weight = context.engine.dataset.weight
+        solver = Published(problem, psi.rows, np.ones(problem.n_rows) if weight is None else weight)
+
+        def begin() -> Any:
+            psi.prepare(context.limit, problem.n_features)
+            return solver.init(self.choose_n_init(problem.n_rows))
 
         def evolved(state: Any, why: str) -> Found:
             y, best = solver.best(state)
             told: Found = found(best.p, best.limit, lambda: y, "converged" if why == "done" else why)
             return told
 
-        return Search(solver, lambda: solver.init(self.choose_n_init(problem.n_rows)), evolved)
+        return Search(solver, begin, evolved)
 
     def _finish(self, context: FitContext, found: Found, history: list[dict[str, Any]], priced: bool) -> None:
         super()._finish(context, found, history, priced)

@@ -17,6 +17,8 @@ from dmmc.solvers.evolution import LEADING
 
 FULL = 5000
 """Most rows of a full kernel: its eigenvectors take time as the cube of them."""
+QUICK = 2000
+"""Landmarks whose eigenvectors take no more than a second or two: a fit whose time is up makes them nevertheless."""
 NEGLIGIBLE = 1e-6
 """Of F: directions of the kernel that change it by less are left out."""
 
@@ -59,6 +61,8 @@ class RowKernel(KernelParameters):
             values = kernel.of(points @ points.T, norms, norms)
             if np.ptp(points, axis=0).any():
                 self._check_kernel(values, len(eligible))
+            if count > QUICK:
+                context.limit.check("a kernel was made ready")
             return {"points": points, "root": self._find_root(values, len(eligible))}
 
         made = context.remember("landmarks", make, "landmarks without a width", r=count)

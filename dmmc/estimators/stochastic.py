@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from dmmc.array_types import Array
 from dmmc.data.open import open_dataset
 from dmmc.engine import Engine, Local
-from dmmc.errors import ClusteringWarning, InputError, warn
+from dmmc.errors import InputError
 from dmmc.estimators.balance import BALANCE
 from dmmc.estimators.binary import BinaryClusterer
 from dmmc.estimators.checks import attach_weights
@@ -180,17 +180,29 @@ class StochasticMMC(TransformParameters, FeaturedClusterer, BinaryClusterer):
                 finished = [solver.best(State((one,))) for one in state.runs]
                 run = self._select_run(context, finished, lambda one: solver.planes(one.best))
             C = solver.C(run)
-            if run.epoch > problem.fitting and not solver.is_better_than_nothing(run):
-                warn(
-                    f"at C={C:g} the loss {self._name_loss()} charges all rows together less without any hyperplane "
-                    f"({solver.price_nothing(run):.4g}) than with the best one found, so it cannot tell clusters "
-                    "apart: the hyperplane fitted to the start was kept. Choose a larger C.",
-                    ClusteringWarning,
-                )
+            if not solver.is_better_than_nothing(run):
+                self._warn_of_nothing(context, solver, run)
             choices = {"C": C, "balance": solver.problem_of(run).balance}
             return Found(solver.planes(run.best), run.best.value, math.inf, run.ended or why, choices)
 
         return Search(solver, begin, found)
+
+    def _warn_of_nothing(self, context: FitContext, solver: Stochastic, run: Run) -> None:
+        """Warn where w = 0 costs less than the result."""
+        fitting = solver.problem.fitting
+        costs = (
+            f"at C={solver.C(run):g} the loss {self._name_loss()} charges all rows together less without any "
+            f"hyperplane ({solver.price_nothing(run):.4g}) than with the best one found"
+        )
+        if run.epoch > fitting:
+            said = "so it cannot tell clusters apart: the hyperplane fitted to the start was kept. Choose a larger C."
+        else:  # where C is "auto" it is raised when the search begins
+            larger = "" if isinstance(self.C, str) else ", or choose a larger C"
+            said = (
+                f"and only the start has been fitted, which takes {fitting} epochs: allow more of them (max_iter)"
+                f"{larger}."
+            )
+        context.warn_once("C", f"{costs}, {said}")
 
     def _pose_problem(
         self, geometry: Geometry, seed: int, balance: float, lowest: float, highest: float, rows: int

@@ -8,6 +8,7 @@ signs are smoothed before they climb: of all that is random in them, a few leadi
 Restarts are populations of their own, side by side: one read of Φ serves all of them.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from dmmc.solvers.balances import Evolved, choose_balance
 from dmmc.solvers.driver import Restarts
 from dmmc.solvers.sign_sums import Climb, Kick, Signs, Sweep
 from dmmc.solvers.state_shapes import Between, Each, Either, Flag, Numbers, OneOf, Whole, find_misfit
+from dmmc.time_limit import NO_LIMIT, TimeLimit
 
 CANDIDATES = (16, 64)
 """Rows of each sign among which a sweep flips and swaps: the square root of n, within these bounds."""
@@ -121,9 +123,10 @@ class Evolution(Restarts):
     types = (State, Run, Individual, Signs)
     """What a state is made of."""
 
-    def __init__(self, problem: Problem, oracle: Oracle) -> None:
+    def __init__(self, problem: Problem, oracle: Oracle, limit: TimeLimit = NO_LIMIT) -> None:
         self.problem = problem
         self.oracle = oracle
+        self.limit = limit
 
     def init(self, labellings: list[list[Labelling]], random: bool = True) -> State:
         """Each restart begins with the individuals that climb from its labels; `random` ones are smoothed.
@@ -186,13 +189,18 @@ class Evolution(Restarts):
                 if one.signs.w.size and (limit not in lowest or one.fitness < lowest[limit].fitness):
                     lowest[limit] = one
         if len(lowest) > 1:
-            everyone = Signs(np.zeros(self.problem.n_features), -1.0, 0, np.zeros(0, np.int64))  # all have the sign +1
+            seen = len(next(iter(lowest.values())).p)
+            everyone = Signs(np.zeros(seen), -1.0, 0, np.zeros(0, np.int64))  # all have the sign +1
             ones = self.oracle(sign_sums.sum_signed, (everyone,)).weighted[0] / self.problem.total
             found = [Evolved(limit, one.p, one.balance) for limit, one in lowest.items()]
             chosen = choose_balance(found, ones, self.problem.total).limit
         else:
             (chosen,) = lowest
         return lowest[chosen], chosen
+
+    def has_climbed(self, run: Run) -> bool:
+        """Whether someone's signs are known: when the time is up there may be runs where nobody has set out."""
+        return any(one.signs.w.size for one in (*run.people, *run.young))
 
     def limit_of(self, run: Run) -> float:
         """Most that a run's |Σ ω y| may be."""
@@ -228,6 +236,19 @@ class Evolution(Restarts):
         return went
 
     def _climb_to_the_end(self, people: list[Climber]) -> list[Individual]:
+        """All in one pass; where time is limited one by one, of all limits in turn, until it is up: then some wait."""
+        if self.limit.seconds is None:
+            return self._climb_in_one_pass(people)
+        went, seen, turns = [one for one, _ in people], Counter[float](), []
+        for number, (_, limit) in enumerate(people):
+            turns.append((seen[limit], number))
+            seen[limit] += 1
+        for turn, (_, number) in enumerate(sorted(turns)):
+            if turn == 0 or not self.limit.is_over:
+                (went[number],) = self._climb_in_one_pass([people[number]])
+        return went
+
+    def _climb_in_one_pass(self, people: list[Climber]) -> list[Individual]:
         problem = self.problem
         P, limits = _stack(people)
         params = Climb(P, problem.total, limits, problem.epsilon, problem.candidates)

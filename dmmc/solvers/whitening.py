@@ -16,17 +16,20 @@ from dmmc.data.blocks import Block
 from dmmc.kernels import weighted_sum
 from dmmc.kernels.label_flips import exact_scores
 from dmmc.solvers.sign_sums import dense_rows
+from dmmc.time_limit import TimeLimit
 
 SLAB = 4096
 """Rows that are converted to float64 at a time."""
+HURRIED = 64
+"""Directions of A that are left when the time is up, the leading ones: those that leaves of a tree differ in too."""
 
 
-def moment(block: Block, params: None) -> Array:
-    """`Σ ω A Aᵀ` (q, q) of rows A."""
-    features = dense_rows(block)
+def moment(block: Block, leading: int | None) -> Array:
+    """`Σ ω A Aᵀ` (q, q) of rows A, or of so many leading directions, which are the last ones."""
+    features = dense_rows(block) if leading is None else dense_rows(block)[:, -leading:]
     total = np.zeros((features.shape[1], features.shape[1]))
     for start in range(0, len(features), SLAB):
-        rows = np.asarray(features[start : start + SLAB], np.float64)
+        rows = np.ascontiguousarray(features[start : start + SLAB], np.float64)
         total += weighted_sum(rows, rows if block.weight is None else block.weight[start : start + SLAB, None] * rows)
     return total
 
@@ -57,6 +60,28 @@ class Whitened:
         self._ridge = ridge
         self._keep = keep
         self._found: tuple[Array, Array, str] | None = None
+        self.is_hurried = False
+        """Whether only leading directions are seen, as the time was up."""
+
+    def prepare(self, limit: TimeLimit, n_features: int) -> None:
+        """Find M while there is time; when it is up, one that sees the leading directions of A alone.
+
+        n_features : of the rows A
+        """
+        gram = None if limit.is_over else self._run(moment, None)
+        if gram is not None and not limit.is_over:
+            self._take(gram)
+        if limit.is_over:
+            self.is_hurried = True
+            seen = min(HURRIED, n_features)
+            self._take(self._run(moment, seen) if gram is None else gram[-seen:, -seen:], n_features - seen)
+
+    def _take(self, gram: Array, left_out: int = 0) -> tuple[Array, Array, str]:
+        """Know M by the Gram matrix of all directions but so many first ones."""
+        M, values = whiten(gram, self._total, self._ridge)
+        M = np.concatenate([np.zeros((left_out, len(gram))), M]) if left_out else M
+        self._found = M, values, hashlib.sha1(M.tobytes()).hexdigest()
+        return self._found
 
     def __call__(self, work: Callable[..., Any], params: Any) -> Any:
         """Sum of `work(block, params)` over all blocks of ψ."""
@@ -82,10 +107,7 @@ class Whitened:
 
     @property
     def _known(self) -> tuple[Array, Array, str]:
-        if self._found is None:
-            M, values = whiten(self._run(moment, None), self._total, self._ridge)
-            self._found = M, values, hashlib.sha1(M.tobytes()).hexdigest()
-        return self._found
+        return self._take(self._run(moment, None)) if self._found is None else self._found
 
     @property
     def _of_blocks(self) -> tuple[Array, str, bool]:

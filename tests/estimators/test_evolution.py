@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from outcomes import bits
 from scipy.sparse import csr_array
-from sklearn.datasets import make_circles
+from sklearn.datasets import make_blobs, make_circles
 from stops import Stop, stop_after
 
 import dmmc
@@ -450,8 +450,8 @@ def make_uneven(share: float, count: int = 240) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize("mutation", ["sweeps", "paper"])
-@pytest.mark.parametrize(("share", "balance"), [(1 / 2, 0.03), (2 / 3, 0.4), (3 / 4, 0.6)])
-def test_clusters_of_two_and_three_to_one_are_found_with_the_default_balance(
+@pytest.mark.parametrize(("share", "balance"), [(1 / 2, 0.03), (2 / 3, 0.4), (3 / 4, 0.6), (9 / 10, 0.9)])
+def test_clusters_of_two_three_and_nine_to_one_are_found_with_the_default_balance(
     share: float, balance: float, mutation: str
 ) -> None:
     X, y = make_uneven(share)
@@ -462,6 +462,33 @@ def test_clusters_of_two_and_three_to_one_are_found_with_the_default_balance(
     assert model.objective_ == pytest.approx(fitness_of(model, X, model.evolved_labels_), abs=1e-6)
     alone = EvolutionaryMMC(mutation=mutation, n_init=2, random_state=0, balance=balance).fit(X)
     assert alone.objective_ == pytest.approx(model.objective_, abs=1e-3)
+
+
+@pytest.mark.parametrize("method", ["evommc", "fast-evommc"])
+@pytest.mark.parametrize("sizes", [(405, 45), (427, 23)])
+def test_a_small_cluster_far_away_is_not_cut(method: str, sizes: tuple[int, int]) -> None:
+    X, y = make_blobs(sizes, centers=[[-3.0, -3.0], [3.0, 3.0]], random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ClusteringWarning)
+        run = dmmc.fit(X, 2, method=method, random_state=0)
+    assert np.bincount(run.labels).tolist() == list(sizes)
+    assert dmmc.score(run.labels, y)["purity_error"] == 0.0
+
+
+def test_where_the_loosest_balance_is_too_tight_the_user_is_told() -> None:
+    X, _ = make_blobs((432, 18), centers=[[-3.0] * 6, [3.0] * 6], random_state=0)
+    with pytest.warns(ClusteringWarning, match="more uneven than balance=0.9 allows, .* Choose a balance nearer to 1"):
+        model = EvolutionaryMMC(rank=60, n_init=2, random_state=0).fit(X)
+    assert np.bincount(model.labels_).tolist() == [427, 23]
+    asked = EvolutionaryMMC(rank=60, n_init=2, balance=0.95, min_size=0, random_state=0).fit(X)
+    assert np.bincount(asked.labels_).tolist() == [432, 18]
+
+
+@pytest.mark.parametrize("digits", [(3, 8), (1, 7), (2, 7), (8, 9), (1, 8)])
+def test_a_few_odd_rows_are_no_cluster(digits: tuple[int, int]) -> None:
+    X, _ = data_sets.pair(*data_sets.load("digits"), *digits)
+    model = EvolutionaryMMC(rank="auto", random_state=0).fit(X)
+    assert model.choices_["balance"] <= 0.6
 
 
 def test_a_bound_on_sizes_is_kept_whatever_balance_is_tried() -> None:

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from dmmc.solvers.balances import EQUAL, Evolved, choose_balance, find_unexplained
+from dmmc.solvers.balances import EQUAL, FAR, Evolved, choose_balance, find_unexplained
 
 Array = NDArray[Any]
 
@@ -47,10 +47,21 @@ def make(limit: float, explained: float, balance: float = 0.0) -> Evolved:
         ([make(4.0, 0.9), make(1.0, 0.5)], 4.0),  # in whatever order they come
         ([make(1.0, 0.5), make(4.0, 0.5 + 0.9 * EQUAL)], 1.0),  # as good, and tighter
         ([make(1.0, 0.5), make(4.0, 0.5, balance=4.0)], 1.0),  # labels that would do within the tighter limit
+        ([make(1.0, 0.8), make(9.0, 0.85)], 9.0),  # a loose limit, but labels that are not very uneven
     ],
 )
 def test_the_tightest_balance_that_is_as_good_as_the_best_is_chosen(found: list[Evolved], limit: float) -> None:
     assert choose_balance(found, np.zeros(1), 10.0).limit == limit
+
+
+@pytest.mark.parametrize(("part", "limit"), [(0.9, 9.0), (1.1, 1.0)])
+def test_very_uneven_labels_count_only_where_they_are_explained_far_better(part: float, limit: float) -> None:
+    ones, even, mean = np.zeros(1), make(1.0, 0.05), 0.9
+    left = part * FAR * find_unexplained(even.p, 0.0, ones)
+    uneven = make(9.0, (1.0 - left) * (1.0 - mean**2), balance=10.0 * mean)
+    assert find_unexplained(uneven.p, mean, ones) == pytest.approx(left)
+    assert choose_balance([even, uneven], ones, 10.0).limit == limit
+    assert choose_balance([uneven], ones, 10.0) is uneven
 
 
 def test_labels_that_are_nearly_all_alike_are_not_explained_by_their_mean() -> None:

@@ -15,7 +15,7 @@ from outcomes import bits
 from stops import Stop, stop_after
 
 import dmmc
-from dmmc import ClusteringWarning, StochasticMMC
+from dmmc import ClusteringWarning, ConvergenceWarning, StochasticMMC
 from dmmc.data import blocks
 from dmmc.data.open import open_dataset
 from dmmc.engine import Local
@@ -108,6 +108,36 @@ def test_where_a_given_C_is_too_small_the_start_is_kept_and_the_user_is_told(C: 
     assert model.objective_ == pytest.approx(objective(model, X), rel=1e-4)
     assert model.objective_ >= C * float(model._choose_loss().table.value(0.0))
     assert model.choices_["ended"] == "converged"
+
+
+@pytest.mark.parametrize("epochs", [1, 2, epochs_to_fit(300)])
+def test_where_not_even_the_start_was_fitted_the_user_is_told_too(epochs: int) -> None:
+    X, _ = far_apart(300, 1500)
+    with pytest.warns(
+        ClusteringWarning, match=r"less without any hyperplane \(0.5\) .* 20 epochs: .*, or choose a lar"
+    ):
+        model = StochasticMMC(loss="ramp", C=1.0, max_iter=epochs, random_state=0).fit(X)
+    assert model.objective_ >= 0.5
+    with pytest.warns(ClusteringWarning, match=r"20 epochs: allow more of them \(max_iter\)\.$"):
+        StochasticMMC(loss="ramp", max_iter=epochs, random_state=0).fit(X)
+
+
+@pytest.mark.parametrize("epochs", [2, 100])
+def test_splits_of_a_tree_say_once_that_C_is_too_small(epochs: int) -> None:
+    X, _ = far_apart(300, 1500)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        StochasticMMC(3, loss="ramp", C=1.0, max_iter=epochs, random_state=0).fit(X)
+    assert sum("less without any hyperplane" in str(one.message) for one in told) == 1
+
+
+@pytest.mark.parametrize("loss", ["hinge", "ramp", "compact", "robust-compact"])
+def test_a_short_fit_that_costs_less_than_nothing_is_not_complained_of(loss: str) -> None:
+    X, _ = data_sets.pair(*data_sets.load("digits"), 3, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ClusteringWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        StochasticMMC(loss=loss, max_iter=2, random_state=0).fit(X)
 
 
 @pytest.mark.parametrize("C", [1.0, 40.0, 150.0])
