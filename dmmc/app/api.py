@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dmmc import estimators
-from dmmc.app.findings import Findings, keep_numbers, look
+from dmmc.app.findings import Findings, check_match, keep_numbers, look
 from dmmc.app.fit_listener import FitListener, Progress
 from dmmc.app.run import Run
 from dmmc.app.start_from import is_earlier, predict_start
@@ -158,8 +158,7 @@ def fit(
     room = find_room(memory)
     check_unassigned(unassigned)
     known = None if truth is None else read_truth(truth)
-    if match is not None:
-        read_earlier(match)  # what is wrong with it is said before the search, not after
+    earlier = None if match is None else read_earlier(match)  # what is wrong with it is said before the search
     if resume and (out is None or overwrite):
         rest = "overwrite=True too: choose one of them" if overwrite else "no out: the folder to go on in is wanted"
         raise InputError(f"resume=True was given, and {rest}.")
@@ -210,6 +209,8 @@ def fit(
         dataset = _open_rows(opened, n_jobs, cluster, limit, memory)
         if known is not None:
             order_truth(known, dataset.row_ids, dataset.n_rows)  # what is wrong with it is said before the search
+        if earlier is not None:
+            check_match(dataset, earlier)
         model.preparation_ = opened.preparation
         check_image_shape(image_shape, dataset.n_features)
         if image_shape is None and math.prod(dataset.image_shape or ()) == dataset.n_features:
@@ -235,10 +236,10 @@ def fit(
             folder.rewrite_history(model.history_)  # of the candidate that was chosen
         watch({"phase": "write" if folder is not None else "done"})
         found = None
-        if folder is not None or match is not None or unassigned is not None:
+        if folder is not None or earlier is not None or unassigned is not None:
             found = look(engine, model, unassigned)
-        if found is not None and match is not None:
-            found = keep_numbers(engine, model, found, match, unassigned)
+        if found is not None and earlier is not None:
+            found = keep_numbers(engine, model, found, earlier, unassigned)
         run = Run(model, dataset, {}, image_shape, found, memory)
         _tell_changes(run, found, unassigned)
         if known is not None:
