@@ -811,14 +811,10 @@ def test_predict_refuses_features_of_another_order(cli: Any, tmp_path: Path) -> 
     assert not (tmp_path / "other.zarr").exists()
 
 
-def test_score_refuses_rows_in_another_order_and_columns_it_cannot_name(cli: Any, tmp_path: Path) -> None:
+def test_score_refuses_columns_it_cannot_name(cli: Any, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("row,cluster\nr0,0\nr1,1\n")
-    (tmp_path / "b.csv").write_text("id,truth\nr1,1\nr0,0\n")
     (tmp_path / "c.csv").write_text("id,truth,city\nr0,0,Rome\nr1,1,Bonn\n")
     assert cli("score", "a.csv", "a.csv", cwd=tmp_path).code == 0
-    done = cli("score", "a.csv", "b.csv", cwd=tmp_path)
-    assert done.code == 2
-    assert "row 0 is 'r0' in a.csv but 'r1' in b.csv" in done.stderr
     done = cli("score", "a.csv", "c.csv", cwd=tmp_path)
     assert done.code == 2
     assert "3 columns" in done.stderr
