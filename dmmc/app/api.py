@@ -42,7 +42,7 @@ from dmmc.results.contents import UNFINISHED, check_image_shape
 from dmmc.results.earlier import read_earlier
 from dmmc.results.folder import Out
 from dmmc.results.label_arrays import read_labels
-from dmmc.results.summary_folder import read_centres
+from dmmc.results.summary_folder import read_centres, read_cluster_names
 from dmmc.sources.open import Opened, TableOptions, open_source
 from dmmc.stores.urls import find_remote
 from dmmc.time_limit import TimeLimit
@@ -295,7 +295,8 @@ def load(path: str | Path) -> SourceClusterer:
 
     Returns
     -------
-    The fitted estimator, ready to predict; `labels_` and `cluster_centers_` are read from the folder when asked for.
+    The fitted estimator, ready to predict; `labels_`, `cluster_centers_` and `cluster_names_` are read from the folder
+    when asked for.
     """
     refuse_url(path)
     folder = Path(path)
@@ -315,6 +316,8 @@ def load(path: str | Path) -> SourceClusterer:
         known["labels_"] = partial(read_labels, str(folder))
     if (folder / "centres").is_dir():
         known["cluster_centers_"] = partial(read_centres, folder / "centres", model.count_clusters())
+    if (folder / "summary").is_dir():
+        known["cluster_names_"] = partial(read_cluster_names, folder / "summary")
     model.remember(known)
     return model
 

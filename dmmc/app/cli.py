@@ -198,8 +198,8 @@ def predict(
 ) -> None:
     """Label the rows of SOURCE with the model that a fit wrote to OUT, block by block.
 
-    A csv or parquet file has the columns id (row numbers, from 0, where rows have no ids), label, confidence and
-    runner_up.
+    A csv or parquet file has the columns id (row numbers, from 0, where rows have no ids), label, name (of the
+    cluster), confidence and runner_up. A zarr array has labels alone, in the order of the rows.
     """
     cluster = read_cluster(options)
     from dmmc.app import api

@@ -196,6 +196,7 @@ class Run:
         found, rows = self._look(engine), self._dataset
         profiles = self._describe()
         self.info["names"] = [profile.name for profile in profiles]
+        self.model.cluster_names_ = np.array(self.info["names"], object)
         self.info["map"] = "circle" if is_on_circle(decision) else "directions"
         self.info["sure"] = float(np.mean(found.confidence >= SURE))
         out.finish(

@@ -162,6 +162,8 @@ REFUSED = {
     "predict over something": ("predict taken good.zarr -o table.csv", "table.csv exists"),
     "predict over scores": ("predict taken good.zarr -o l.zarr --scores table.csv", "table.csv exists"),
     "predict twice to one": ("predict taken good.zarr -o l.zarr --scores ./l.zarr", "choose two paths"),
+    "predict to a text": ("predict taken good.zarr -o n.txt", "n.csv or n.parquet or n.zarr is wanted"),
+    "predict scores to a table": ("predict taken good.zarr -o n.csv --scores s.csv", "a name such as s.zarr is wanted"),
     "score nothing": ("score nowhere.npy rows.npy", "nowhere.npy does not exist"),
     "score no key": ("score nowhere.npz:y rows.npy", "nowhere.npz does not exist"),
     "score a folder": ("score folder rows.npy", "folder cannot be read as labels"),
@@ -842,8 +844,11 @@ def test_a_table_goes_in_and_new_rows_come_out_as_a_table(cli: Any, tmp_path: Pa
     written = (tmp_path / "out" / "labels.csv").read_text().replace('"', "")
     fitted = dict(line.split(",")[:2] for line in written.splitlines()[1:])
     rows = [line.replace('"', "").split(",") for line in (tmp_path / "new.csv.csv").read_text().splitlines()]
-    assert rows[0] == ["id", "label", "confidence", "runner_up"]
+    assert rows[0] == ["id", "label", "name", "confidence", "runner_up"]
     assert [row[:2] for row in rows[1:]] == [["n1", fitted["c0"]], ["n2", fitted["c1"]]]
+    names = json.loads((tmp_path / "out" / "run.json").read_text())["names"]
+    with open(tmp_path / "new.csv.csv", newline="") as file:
+        assert [line["name"] for line in csv.DictReader(file)] == [names[int(fitted[row])] for row in ("c0", "c1")]
     assert [str(label) for label in zarr.open(tmp_path / "new.zarr")[:]] == [fitted["c0"], fitted["c1"]]
     assert json.loads(cli("score", "new.csv.csv", "new.parquet", "--json", cwd=tmp_path).stdout)["accuracy"] == 1
     (tmp_path / "less.csv").write_text("customer,y\nn1,1\n")

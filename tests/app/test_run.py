@@ -48,6 +48,20 @@ def test_a_run_knows_which_rows_have_its_labels(tmp_path: Path) -> None:
     assert np.array_equal(dmmc.fit(named, 3, missing="drop", **QUICK).ids, named.dropna().index)
 
 
+def test_new_rows_get_the_table_that_the_fitted_ones_have(tmp_path: Path) -> None:
+    run = dmmc.fit(table(), 3, out=tmp_path / "out", unassigned=0.8, **QUICK)
+    wanted = (tmp_path / "out" / "labels.csv").read_text()
+    for place, model in enumerate((dmmc.load(tmp_path / "out"), run.model)):
+        assert model.cluster_names_.tolist() == run.names
+        model.predict(table(), out=tmp_path / f"{place}.csv", unassigned=0.8)
+        lines = (tmp_path / f"{place}.csv").read_text().splitlines()
+        assert [line.split(",")[:3] for line in lines] == [line.split(",")[:3] for line in wanted.splitlines()]
+        assert lines[0] == "id,label,name,confidence,runner_up"
+    model = dmmc.load(tmp_path / "out").fit(table())
+    model.predict(table(), out=tmp_path / "others.csv")  # clusters of another fit have other names, or none
+    assert (tmp_path / "others.csv").read_text().startswith("id,label,confidence,runner_up\n")
+
+
 def test_transform_gives_scores_and_the_parameter_of_that_name_stays() -> None:
     X = table().to_numpy()
     model = dmmc.CuttingPlaneMMC(n_clusters=3, transform="unit", random_state=0, max_iter=20).fit(X)
