@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from dmmc import estimators
 from dmmc.app.findings import Findings, check_match, keep_numbers, look
 from dmmc.app.fit_listener import FitListener, Progress
 from dmmc.app.run import Run
-from dmmc.app.start_from import is_earlier, predict_start
+from dmmc.app.start_from import check_start, is_earlier, predict_start
 from dmmc.app.truth import compare_with_truth, order_truth, read_truth
 from dmmc.app.warm_up import compile_parts, find_missing
 from dmmc.data.dataset import Rows
@@ -166,7 +167,7 @@ def fit(
     begun_by = None if start is None else load(start)
     if begun_by is not None:
         params["init"] = "k-means"  # until the rows are there
-        n_clusters = begun_by.count_clusters() if n_clusters is None else n_clusters
+        n_clusters = begun_by.count_clusters() if n_clusters in (None, "auto") else n_clusters
     params = {"random_state": random_state, "n_jobs": n_jobs, "max_seconds": max_seconds, **params}
     chosen = _choose_method(method, params, links is not None)
     if method == "auto" and chosen == "pairwise" and not {"init", "features", "transform"} & set(params):
@@ -175,6 +176,7 @@ def fit(
         n_clusters = "auto" if chosen == "auto" else 2
     model = _make_model(chosen, n_clusters, params)
     table = TableOptions(id, columns, drop, missing)
+    check_start(params.get("init"), model)
     model.check_parameters()
     if model.n_clusters == 1:  # the estimator takes it, as scikit-learn asks; here it is a mistake
         raise InputError(f"n_clusters is 1; {Clusters(model.most_clusters)}, is wanted.")
@@ -394,10 +396,12 @@ def _make_model(method: Any, n_clusters: int | str, params: Mapping[str, Any]) -
     unknown = sorted(set(params) - known)
     if unknown:
         others = set(estimators.CuttingPlaneMMC().get_params()) if method == "auto" else set()  # which it then is
-        near = get_close_matches(unknown[0], known | others, 1)
+        arguments = set(inspect.signature(fit).parameters) - {"source", "params"}
+        near = get_close_matches(unknown[0], known | others | arguments, 1)
         hint = f"did you mean {near[0]!r}? It" if near else "it"
+        rest = ", and those of 'cpmmc', which it is with one of them" if others else ""
         raise InputError(
-            f"{unknown[0]!r} is not a parameter of method {method!r}; {hint} takes {', '.join(sorted(known))}."
+            f"{unknown[0]!r} is not a parameter of method {method!r}; {hint} takes {', '.join(sorted(known))}{rest}."
         )
     model: SourceClusterer = cls(n_clusters, **{**METHODS[method].defaults, **fixed, **params})
     return model

@@ -78,6 +78,7 @@ def bad(tmp_path_factory: pytest.TempPathFactory, store_of: Callable[..., Path],
     zarr.create_group(str(folder / "group.zarr"))
     (folder / "folder").mkdir()
     (folder / "table.csv").write_text("1,2\n3,4\n")
+    (folder / "words.csv").write_text("x,plan,y\n1,basic,2\n3,plus,4\n")
     (folder / "ragged.csv").write_text("name,length\na,4\nb\n")
     (folder / "named.csv").write_text("name,length\na,4\nb,5\n")
     np.save(folder / "rows.npy", rows)
@@ -123,6 +124,12 @@ REFUSED = {
     "unknown method": ("fit good.zarr -k 2 --method magic", "method is 'magic'"),
     "unknown option": ("fit good.zarr -k 2 --colour red", "No such option '--colour'"),
     "unknown parameter": ("fit good.zarr -k 2 --set speed=3", "'speed' is not a parameter"),
+    "nearly a parameter of cpmmc": (
+        "fit good.zarr -k 2 --set feature=spectral",
+        "did you mean 'features'? It takes callbacks, effort, graph, max_seconds, max_size, min_size, n_anchors, "
+        "n_clusters, n_jobs, random_state, scale, and those of 'cpmmc'",
+    ),
+    "nearly an option": ("fit good.zarr -k 2 --set misssing=drop", "did you mean 'missing'?"),
     "parameter with an option": ("fit good.zarr -k 2 --set n_clusters=3", "say -k instead"),
     "the seed by --set": ("fit good.zarr -k 2 --set random_state=3", "say --random-state instead"),
     "an argument of dmmc.fit": ("fit good.zarr -k 2 --set out=elsewhere", "out is not a parameter"),
@@ -173,6 +180,7 @@ REFUSED = {
     "report of a folder": ("report taken", "not a dmmc result"),
     "demo over something": ("demo -o taken", "taken exists"),
     "convert of nothing": ("convert nowhere.csv new.zarr", "nowhere.csv does not exist"),
+    "convert of words": ("convert words.csv new.zarr --quiet", "a number is wanted. A table with words or dates needs"),
     "convert over something": ("convert table.csv good.zarr", "add --overwrite (overwrite=True)"),
     "convert of a URL": ("convert ftp://a.b/t.csv new.zarr", "ftp://a.b/t.csv is a URL"),
     "convert to a URL": ("convert table.csv https://a.b/t.zarr", "https://a.b/t.zarr cannot be written"),
