@@ -2,11 +2,13 @@
 
     python examples/customers.py [customers.csv]
 
-writes the csv (5,000 rows) if a path is given, clusters the table and says how many customers came out right.
+writes the csv (5,000 rows) if a path is given, and beside it customers-truth.csv (of which kind each customer is, for
+`dmmc score` and `--truth`), clusters the table and says how many customers came out right.
 """
 
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pyarrow
@@ -15,7 +17,8 @@ from sklearn.pipeline import make_pipeline
 
 import dmmc
 
-MEANS = {  # of each kind of customer: students, families, professionals, retired
+KINDS = ("student", "family", "professional", "retired")
+MEANS = {  # of each kind of customer
     "age": ((23, 3), (41, 6), (38, 7), (69, 6)),
     "income": ((14_000, 4_000), (52_000, 11_000), (98_000, 19_000), (31_000, 7_000)),
     "visits_per_month": ((9, 2.5), (6, 2), (3, 1.2), (4, 1.5)),
@@ -51,10 +54,17 @@ def make_customers(n: int = 5000, seed: int = 0, missing: float = 0.03) -> tuple
 def main() -> None:
     table, kind = make_customers()
     if len(sys.argv) > 1:
-        pyarrow.csv.write_csv(table, sys.argv[1])
-    warnings.simplefilter("always", dmmc.ClusteringWarning)
+        path = Path(sys.argv[1])
+        pyarrow.csv.write_csv(table, path)
+        truth = pyarrow.table({"customer_id": table["customer_id"], "segment": np.array(KINDS)[kind]})
+        pyarrow.csv.write_csv(truth, path.with_name(f"{path.stem}-truth.csv"))
     pipeline = make_pipeline(dmmc.TablePreparation(), dmmc.CuttingPlaneMMC(n_clusters=4))
-    found = dmmc.score(pipeline.fit_predict(table), kind)
+    with warnings.catch_warnings(record=True) as notes:  # shown as sentences, without the places in code
+        warnings.simplefilter("always", dmmc.ClusteringWarning)
+        labels = pipeline.fit_predict(table)
+    for note in notes:
+        print(f"note: {note.message}")
+    found = dmmc.score(labels, kind)
     print(f"accuracy {found['accuracy']:.3f}, NMI {found['nmi']:.3f}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dmmc import estimators
-from dmmc.app.findings import Findings, keep_numbers, look
+from dmmc.app.findings import Findings, check_match, keep_numbers, look
 from dmmc.app.fit_listener import FitListener, Progress
 from dmmc.app.run import Run
-from dmmc.app.start_from import is_earlier, predict_start
+from dmmc.app.start_from import check_start, is_earlier, predict_start
 from dmmc.app.truth import compare_with_truth, order_truth, read_truth
 from dmmc.app.warm_up import compile_parts, find_missing
 from dmmc.data.dataset import Rows
@@ -42,7 +43,7 @@ from dmmc.results.contents import check_image_shape
 from dmmc.results.earlier import read_earlier
 from dmmc.results.folder import Out
 from dmmc.results.label_arrays import read_labels
-from dmmc.results.summary_folder import read_centres
+from dmmc.results.summary_folder import read_centres, read_cluster_names
 from dmmc.sources.open import Opened, TableOptions, open_source
 from dmmc.stores.urls import find_remote
 from dmmc.time_limit import TimeLimit
@@ -158,8 +159,7 @@ def fit(
     room = find_room(memory)
     check_unassigned(unassigned)
     known = None if truth is None else read_truth(truth)
-    if match is not None:
-        read_earlier(match)  # what is wrong with it is said before the search, not after
+    earlier = None if match is None else read_earlier(match)  # what is wrong with it is said before the search
     if resume and (out is None or overwrite):
         rest = "overwrite=True too: choose one of them" if overwrite else "no out: the folder to go on in is wanted"
         raise InputError(f"resume=True was given, and {rest}.")
@@ -167,7 +167,7 @@ def fit(
     begun_by = None if start is None else load(start)
     if begun_by is not None:
         params["init"] = "k-means"  # until the rows are there
-        n_clusters = begun_by.count_clusters() if n_clusters is None else n_clusters
+        n_clusters = begun_by.count_clusters() if n_clusters in (None, "auto") else n_clusters
     params = {"random_state": random_state, "n_jobs": n_jobs, "max_seconds": max_seconds, **params}
     chosen = _choose_method(method, params, links is not None)
     if method == "auto" and chosen == "pairwise" and not {"init", "features", "transform"} & set(params):
@@ -176,6 +176,7 @@ def fit(
         n_clusters = "auto" if chosen == "auto" else 2
     model = _make_model(chosen, n_clusters, params)
     table = TableOptions(id, columns, drop, missing)
+    check_start(params.get("init"), model)
     model.check_parameters()
     if model.n_clusters == 1:  # the estimator takes it, as scikit-learn asks; here it is a mistake
         raise InputError(f"n_clusters is 1; {Clusters(model.most_clusters)}, is wanted.")
@@ -210,6 +211,8 @@ def fit(
         dataset = _open_rows(opened, n_jobs, cluster, limit, memory)
         if known is not None:
             order_truth(known, dataset.row_ids, dataset.n_rows)  # what is wrong with it is said before the search
+        if earlier is not None:
+            check_match(dataset, earlier)
         model.preparation_ = opened.preparation
         check_image_shape(image_shape, dataset.n_features)
         if image_shape is None and math.prod(dataset.image_shape or ()) == dataset.n_features:
@@ -235,10 +238,10 @@ def fit(
             folder.rewrite_history(model.history_)  # of the candidate that was chosen
         watch({"phase": "write" if folder is not None else "done"})
         found = None
-        if folder is not None or match is not None or unassigned is not None:
+        if folder is not None or earlier is not None or unassigned is not None:
             found = look(engine, model, unassigned)
-        if found is not None and match is not None:
-            found = keep_numbers(engine, model, found, match, unassigned)
+        if found is not None and earlier is not None:
+            found = keep_numbers(engine, model, found, earlier, unassigned)
         run = Run(model, dataset, {}, image_shape, found, memory)
         _tell_changes(run, found, unassigned)
         if known is not None:
@@ -295,7 +298,8 @@ def load(path: str | Path) -> SourceClusterer:
 
     Returns
     -------
-    The fitted estimator, ready to predict; `labels_` and `cluster_centers_` are read from the folder when asked for.
+    The fitted estimator, ready to predict; `labels_`, `cluster_centers_` and `cluster_names_` are read from the folder
+    when asked for.
     """
     refuse_url(path)
     folder = Path(path)
@@ -316,6 +320,8 @@ def load(path: str | Path) -> SourceClusterer:
         known["labels_"] = partial(read_labels, str(folder))
     if (folder / "centres").is_dir():
         known["cluster_centers_"] = partial(read_centres, folder / "centres", model.count_clusters())
+    if (folder / "summary").is_dir():
+        known["cluster_names_"] = partial(read_cluster_names, folder / "summary")
     model.remember(known)
     return model
 
@@ -397,10 +403,12 @@ def _make_model(method: Any, n_clusters: int | str, params: Mapping[str, Any]) -
     unknown = sorted(set(params) - known)
     if unknown:
         others = set(estimators.CuttingPlaneMMC().get_params()) if method == "auto" else set()  # which it then is
-        near = get_close_matches(unknown[0], known | others, 1)
+        arguments = set(inspect.signature(fit).parameters) - {"source", "params"}
+        near = get_close_matches(unknown[0], known | others | arguments, 1)
         hint = f"did you mean {near[0]!r}? It" if near else "it"
+        rest = ", and those of 'cpmmc', which it is with one of them" if others else ""
         raise InputError(
-            f"{unknown[0]!r} is not a parameter of method {method!r}; {hint} takes {', '.join(sorted(known))}."
+            f"{unknown[0]!r} is not a parameter of method {method!r}; {hint} takes {', '.join(sorted(known))}{rest}."
         )
     model: SourceClusterer = cls(n_clusters, **{**METHODS[method].defaults, **fixed, **params})
     return model

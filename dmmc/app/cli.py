@@ -202,8 +202,8 @@ def predict(
 ) -> None:
     """Label the rows of SOURCE with the model that a fit wrote to OUT, block by block.
 
-    A csv or parquet file has the columns id (row numbers, from 0, where rows have no ids), label, confidence and
-    runner_up.
+    A csv or parquet file has the columns id (row numbers, from 0, where rows have no ids), label, name (of the
+    cluster), confidence and runner_up. A zarr array has labels alone, in the order of the rows.
     """
     cluster = read_cluster(options)
     from dmmc.app import api
@@ -272,21 +272,14 @@ def pairs(
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
 @add_storage_options
 def score(labels: Any, truth: Any, as_json: bool, storage_options: dict[str, Any] | None) -> None:
-    """Compare LABELS with TRUTH: each a zarr array, .npy, .npz:key or .csv (one label a line, or row id and label)."""
-    from dmmc.results.label_arrays import read_ids, read_labels
-    from dmmc.results.metrics import score as compare
+    """Compare LABELS with TRUTH: each a zarr array, .npy, .npz:key, .csv (one label a line, or row id and label).
+
+    The OUT of a fit has labels too. Rows are compared by their ids where both have them, else in their order.
+    """
+    from dmmc.app.truth import score_files
     from dmmc.stores.urls import find_all
 
-    labels, truth = find_all(storage_options, labels, truth)
-    ids, true_ids = read_ids(labels), read_ids(truth)
-    if ids is not None and true_ids is not None:
-        for number, (one, other) in enumerate(zip(ids, true_ids, strict=False)):
-            if one != other:
-                raise InputError(
-                    f"row {number} is {one!r} in {labels} but {other!r} in {truth}; the same rows in the same order "
-                    "are wanted."
-                )
-    found = compare(read_labels(labels), read_labels(truth))
+    found = score_files(*find_all(storage_options, labels, truth))
     if as_json:
         click.echo(json.dumps(found))
         return

@@ -1,6 +1,5 @@
 """What passes over the rows find out about a finished fit: where rows stand, what clusters are, their numbers."""
 
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from dmmc.model.margins import Standing
 from dmmc.profile.cluster_sums import ColumnMeans, find_means
 from dmmc.profile.confidence import find_confidence, find_standing, unassign
 from dmmc.profile.match import Matching, match_by_centres, match_by_rows
-from dmmc.results.earlier import Earlier, read_earlier
+from dmmc.results.earlier import Earlier
 
 
 class Findings(NamedTuple):
@@ -47,11 +46,11 @@ def keep_numbers(
     engine: Engine,
     model: SourceClusterer,
     found: Findings,
-    path: str | Path,
+    earlier: Earlier,
     unassigned: float | None,
 ) -> Findings:
     """Number the model's clusters as those of an earlier result; sets `labels_`."""
-    matching = _match(engine.dataset, found, read_earlier(path))
+    matching = _match(engine.dataset, found, earlier)
     number = matching.number
     model.renumber(number)
     if (found.standing.margins == 0).any():  # ties go to the lowest number, so new numbers may decide otherwise
@@ -69,14 +68,10 @@ def keep_numbers(
     return found._replace(matching=matching)
 
 
-def _match(dataset: Rows, found: Findings, earlier: Earlier) -> Matching:
-    """By the rows that both results have; by centres where rows have no ids, or share none."""
-    k = len(found.means.sizes)
-    if earlier.ids is not None and dataset.row_ids is not None:
-        ids = np.asarray(dataset.row_ids).astype(str)
-        _, here, there = np.intersect1d(ids, earlier.ids, return_indices=True)
-        if len(here):
-            return match_by_rows(found.labels[here], earlier.labels[there], k, earlier.n_clusters)
+def check_match(dataset: Rows, earlier: Earlier) -> None:
+    """Refuse an earlier result whose clusters cannot be compared with those of other rows: neither ids nor columns."""
+    if len(_find_shared(dataset, earlier)[0]):
+        return
     if earlier.centres is None:
         raise InputError(
             f"{earlier.name} was written by an older version, which kept no centres, and rows with the same ids are "
@@ -87,4 +82,23 @@ def _match(dataset: Rows, found: Findings, earlier: Earlier) -> Matching:
             f"{earlier.name} is of rows with {earlier.centres.shape[1]} columns, and {dataset.name} has "
             f"{dataset.n_features}: without row ids, clusters are matched by their centres in the same columns."
         )
+
+
+def _match(dataset: Rows, found: Findings, earlier: Earlier) -> Matching:
+    """By the rows that both results have; by centres where rows have no ids, or share none."""
+    k = len(found.means.sizes)
+    here, there = _find_shared(dataset, earlier)
+    if len(here):
+        return match_by_rows(found.labels[here], earlier.labels[there], k, earlier.n_clusters)
+    check_match(dataset, earlier)
+    assert earlier.centres is not None
     return match_by_centres(found.means.centres, earlier.centres, found.means.spread)
+
+
+def _find_shared(dataset: Rows, earlier: Earlier) -> tuple[Array, Array]:
+    """Rows with the same ids, as their numbers in both results; none where either has no ids."""
+    if earlier.ids is None or dataset.row_ids is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    ids = np.asarray(dataset.row_ids).astype(str)
+    _, here, there = np.intersect1d(ids, earlier.ids, return_indices=True)
+    return here, there

@@ -6,12 +6,15 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Self, TextIO
 
 EVERY = 0.1
 """Seconds between two drawings of the line."""
 EVERY_LINE = 5.0
 """Seconds between two lines where there is no terminal."""
+HOLD = 1.0
+"""Seconds for which the first of them is held back: a command that is refused at once says its one sentence alone."""
 DIGITS = 4
 """Of a number in such a line."""
 
@@ -30,15 +33,18 @@ class Progress:
         self._drawn = -math.inf
         self._phase = ""
         self._waiting: dict[str, Any] | None = None
+        self._first: dict[str, Any] | None = None
         self._timer: threading.Timer | None = None
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if error is None:
+            self._write_first()
         with self._lock:
-            self._waiting = None
+            self._first = self._waiting = None
             if self._timer is not None:
                 self._timer.cancel()
         if self._live:
@@ -64,6 +70,11 @@ class Progress:
         self._write("\r\x1b[K" + _line(event)[:width])
 
     def _write_line(self, event: dict[str, Any]) -> None:
+        if self._drawn == -math.inf:
+            self._first, self._drawn = event, time.perf_counter()
+            self._start_timer(HOLD, self._write_first)
+            return
+        self._write_first()
         with self._lock:
             wait = self._drawn + EVERY_LINE - time.perf_counter()
             if wait <= 0:
@@ -71,10 +82,20 @@ class Progress:
                 self._write(_json_line(event))
                 return
             if self._waiting is None:
-                self._timer = threading.Timer(wait, self._write_waiting)
-                self._timer.daemon = True
-                self._timer.start()
+                self._start_timer(wait, self._write_waiting)
             self._waiting = event
+
+    def _start_timer(self, seconds: float, work: Callable[[], None]) -> None:
+        self._timer = threading.Timer(seconds, work)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _write_first(self) -> None:
+        """Show what was held back, once."""
+        with self._lock:
+            if self._first is not None:
+                self._write(_json_line(self._first))
+                self._first = None
 
     def _write_waiting(self) -> None:
         """Show what has waited: a phase may take long and say nothing more."""

@@ -34,6 +34,8 @@ class Run:
     ----------
     labels : int32 array of n cluster numbers; 0 is the largest cluster, unless `match` gave earlier numbers; -1 is no
         cluster, where `unassigned` asked for it
+    ids : array of n names of the rows that were labelled, in the order of `labels`; None where rows have none and all
+        were labelled; their numbers, from 0, where missing="drop" left some out
     confidence : array of n numbers from 0 to 1, how sure each label is
     runner_up : int32 array, the next best cluster of each row
     names : one short name a cluster, of what sets it apart
@@ -65,6 +67,14 @@ class Run:
         """Cluster of each training row."""
         labels: NDArray[np.int32] = self.model.labels_ if self._findings is None else self._findings.labels
         return labels
+
+    @property
+    def ids(self) -> NDArray[Any] | None:
+        """Names of the rows that have labels; numbers (int64) where they have no names, and some were left out."""
+        ids, preparation = self._dataset.row_ids, self.model.preparation_
+        if ids is not None and preparation is not None and preparation.id_ is None and preparation.missing == "drop":
+            return ids.astype(np.int64)
+        return ids
 
     @property
     def confidence(self) -> NDArray[np.float64]:
@@ -186,6 +196,7 @@ class Run:
         found, rows = self._look(engine), self._dataset
         profiles = self._describe()
         self.info["names"] = [profile.name for profile in profiles]
+        self.model.cluster_names_ = np.array(self.info["names"], object)
         self.info["map"] = "circle" if is_on_circle(decision) else "directions"
         self.info["sure"] = float(np.mean(found.confidence >= SURE))
         out.finish(

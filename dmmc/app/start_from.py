@@ -9,6 +9,7 @@ import numpy as np
 from dmmc.array_types import Array
 from dmmc.engine import Engine
 from dmmc.errors import InputError
+from dmmc.estimators.parameters import Words, list_parameters
 from dmmc.estimators.source_clusterer import SourceClusterer
 from dmmc.profile.confidence import find_standing
 
@@ -18,6 +19,17 @@ def is_earlier(init: Any) -> bool:
     if isinstance(init, Path):
         return True
     return isinstance(init, str) and (os.sep in init or Path(init).is_dir())
+
+
+def check_start(init: Any, model: SourceClusterer) -> None:
+    """Refuse a word that is no start of a method's, and names no folder either."""
+    for name, _, allowed, _ in list_parameters(model):
+        if name == "init" and isinstance(allowed, Words) and isinstance(init, str) and init not in allowed.words:
+            words = ", ".join(map(repr, allowed.words))
+            raise InputError(
+                f"init is {init!r}; choose one of {words}, or give labels, or the folder of an earlier result, which "
+                f"{init!r} is not."
+            )
 
 
 def predict_start(engine: Engine, earlier: SourceClusterer, model: SourceClusterer, name: str) -> Array:

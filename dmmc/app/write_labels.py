@@ -23,8 +23,10 @@ def check_targets(targets: Mapping[str, Any]) -> dict[str, Place]:
         refuse_taken(target)
         if isinstance(target, Path) and not target.parent.is_dir():
             raise InputError(f"{target} cannot be written: there is no folder {target.parent}.")
-        if target.suffix in OTHERS - set(ENDINGS if what == "labels" else ()):
-            raise InputError(f"{target} is to be written as a zarr store; a name such as {target.stem}.zarr is wanted.")
+        endings = ENDINGS if what == "labels" else ()
+        if target.suffix in OTHERS - set(endings):
+            names = " or ".join(f"{target.stem}{ending}" for ending in (*endings[:2], ".zarr"))
+            raise InputError(f"{target} is of no kind that is written here; a name such as {names} is wanted.")
     places = [os.path.abspath(str(path)) for path in paths.values()]
     for number, (what, place) in enumerate(zip(paths, places, strict=True)):
         if place in places[:number]:

@@ -2,11 +2,12 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from dmmc.convert.csv_files import NoNumber
 from dmmc.convert.formats import find_reader
 from dmmc.convert.store import Writer
 from dmmc.errors import InputError, StoreFailed
@@ -103,6 +104,7 @@ def convert(
     _check(source, target, chunk_rows, overwrite)
     kind = find_reader(source)
     with (
+        _point_to_fit(),
         write_folder(target, replace=overwrite, unique=True) as store,
         tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".part", dir=target.parent) as scratch,
         closing(kind(source, key, Path(scratch))) as reader,
@@ -120,6 +122,16 @@ def convert(
         if target.exists() and not overwrite:
             raise InputError(f"{target} was made by someone else in the meantime: choose another name.")
     return summary | {"source": str(source), "target": str(target), "seconds": round(time.perf_counter() - begun, 3)}
+
+
+@contextmanager
+def _point_to_fit() -> Iterator[None]:
+    """Say of a csv that is no matrix what takes it."""
+    try:
+        yield
+    except NoNumber as error:
+        error.add_note("A table with words or dates needs no conversion: dmmc fit (dmmc.fit) takes it as it is.")
+        raise
 
 
 def _convert_remote(

@@ -29,6 +29,10 @@ COLUMN_BYTES = 512
 MOST_BYTES = 16 * MIB
 
 
+class NoNumber(InputError):  # noqa: N818 - what a cell is not
+    """A cell of a csv of numbers holds something else."""
+
+
 class Layout(NamedTuple):
     """How the lines of a csv file are to be read."""
 
@@ -207,7 +211,7 @@ def _parse_lines(block: Lines, layout: Layout) -> tuple[NDArray[Any], list[str] 
             cell = cells[place] if len(cells[place]) <= 40 else cells[place][:37] + "..."
             called = "" if layout.header is None else f" ({layout.header[place - layout.n_numbers]!r})"
             where = f"{layout.name}, line {line}, column {place + layout.has_ids + 1}{called}"
-            raise InputError(f"{where} holds {cell!r}: a number is wanted.")
+            raise NoNumber(f"{where} holds {cell!r}: a number is wanted.")
         rows.append(row)  # type: ignore[arg-type]
         texts.extend(cells)
     values: NDArray[Any] = np.array(rows, np.float64).reshape(-1, layout.n_numbers)

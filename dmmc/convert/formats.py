@@ -55,7 +55,7 @@ def find_reader(path: Path) -> type[Reader]:
     with closing(Bytes(path)) as source:
         start = source.read(2**16)
     if not start:
-        raise InputError(f"{path.name} is empty: {KNOWN} files can be converted.")
+        raise InputError(f"{path.name} is empty: a file with rows is wanted.")
     kind = _find_kind(path, start)
     if kind is None:
         raise InputError(f"{path.name} is of no known kind: {KNOWN} files can be converted.")

@@ -7,6 +7,7 @@ sparse are held as sparse rows.
 import os
 from collections.abc import Sequence
 from functools import reduce
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,6 +58,15 @@ def join_views(views: Sequence[Rows]) -> Rows:
     return cut_into_blocks(name, rows, bounds, **about)
 
 
+def suggest_pattern(names: Sequence[str]) -> str:
+    """The second half of a sentence, on how several files of one table are given; "" where these are something else."""
+    endings = {PurePath(name).suffix for name in names}
+    if len(set(names)) < 2 or len(endings) > 1 or not endings <= {".csv", ".parquet", ".pq"}:
+        return ""
+    pattern = f"{os.path.commonprefix(list(names))}*{endings.pop()}"  # noqa: RUF071 - characters, not folders
+    return f"; files with rows of one table are given as a pattern, such as {pattern!r}"
+
+
 def _check_rows(views: Sequence[Rows]) -> None:
     """Refuse views of other rows than the first one's."""
     first = views[0]
@@ -64,7 +74,7 @@ def _check_rows(views: Sequence[Rows]) -> None:
         if view.n_rows != first.n_rows:
             raise InputError(
                 f"view {number} ({view.name}) has {view.n_rows} rows, but view 1 ({first.name}) has {first.n_rows}: "
-                "views of the same rows in the same order are wanted."
+                f"views of the same rows in the same order are wanted{suggest_pattern([one.name for one in views])}."
             )
         if view.row_ids is not None and first.row_ids is not None:
             others = np.flatnonzero(np.asarray(view.row_ids).astype(str) != np.asarray(first.row_ids).astype(str))

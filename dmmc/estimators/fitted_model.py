@@ -52,6 +52,8 @@ class FittedClusterer(ScoreTransformer, ClusterMixin, BaseEstimator):  # type: i
     labels_: Array
     cluster_centers_: Array
     """(k, d) means of the raw columns of each cluster: set by `dmmc.fit` with `out`, and read after `dmmc.load`."""
+    cluster_names_: Array
+    """(k,) a short name of each cluster, as `cluster_centers_`; (0,) where the result is of an older version."""
     n_features_in_: int
     objective_: float
     gap_: float
@@ -194,7 +196,8 @@ class FittedClusterer(ScoreTransformer, ClusterMixin, BaseEstimator):  # type: i
         X : any source that `fit` takes
         component : path inside the store, for a zarr store
         out : path or URL to write the labels to, instead of returning them: a .csv or .parquet file (ids, labels,
-            confidence and runner-up), else a zarr array. They are written block by block, as rows of a store are read
+            names of clusters if they are known, confidence and runner-up), else a zarr array of labels alone. They are
+            written block by block, as rows of a store are read
         unassigned : rows whose confidence is below this, 0 to 1, get label -1; on a cluster only with `out`
         scheduler, workers, security : as of `dmmc.fit`; rows of a store or a dask array are read by the workers,
             which write the labels to `out` (a path that they see too), or send them back. Rows in this process's memory
@@ -270,7 +273,8 @@ class FittedClusterer(ScoreTransformer, ClusterMixin, BaseEstimator):  # type: i
                 with make_engine(rows) as engine:
                     scale = find_scale(find_standing(engine.rows, self.decision(), rows.n_rows).margins)
             rule = predict_write.Ruled(scale, unassigned)
-            predict_write.write(rows, make_engine, self.decision(), rule, paths, by_workers=by_workers)
+            names = getattr(self, "cluster_names_", ())
+            predict_write.write(rows, make_engine, self.decision(), rule, paths, by_workers=by_workers, names=names)
             return rows.n_rows
 
         if scheduler is not None or workers is not None:

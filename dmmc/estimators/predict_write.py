@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -128,13 +128,15 @@ def write(
     places: Mapping[str, Place],
     *,
     by_workers: bool,
+    names: Sequence[str] | Array = (),
 ) -> None:
     """Write what is asked for of all rows; each file appears when all of them are whole.
 
     make_engine : an engine over rows, wherever they are
     places : by what is wanted of `TYPES`; that of the labels may be a csv or a parquet file, which has ids, labels,
-        confidence and runner-up. Others are zarr arrays
+        names of clusters, confidence and runner-up. Others are zarr arrays
     by_workers : whether the engine's rows are in other processes
+    names : of the clusters, if they are known
     """
     labels = places["labels"]
     if by_workers:
@@ -151,7 +153,7 @@ def write(
             for what in columns
         }
         table = folder / labels.name
-        write_table(table, rows.row_ids, opened.pop("labels"), None, opened)
+        write_table(table, rows.row_ids, opened.pop("labels"), names if len(names) else None, opened)
         _publish(table, labels)
 
 

@@ -77,6 +77,11 @@ class ScoreTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # ty
         """Name attributes that are read from a result folder when they are asked for, such as `labels_`."""
         self.__dict__["_to_read"] = read
 
+    def forget(self, name: str) -> None:
+        """Forget an attribute that was read or set, or is to be read: of an earlier fit."""
+        self.__dict__.pop(name, None)
+        self.__dict__.get("_to_read", {}).pop(name, None)
+
     def __getattr__(self, name: str) -> Any:
         read = self.__dict__.get("_to_read", {}).get(name)
         if read is None:

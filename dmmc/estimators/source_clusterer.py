@@ -61,6 +61,7 @@ class SourceClusterer(FittedClusterer):
     ) -> Self:
         """Check the parameters, open the source and find its clusters, on threads of this process."""
         self.check_parameters()
+        self.forget("cluster_names_")
         limit = TimeLimit(self.max_seconds)
         with open_source(source, component) as opened:
             dataset = open_here(opened, self.n_jobs, limit)

@@ -242,14 +242,15 @@ def format_info(found: dict[str, Any]) -> str:
             "driver",
             f"at most {_format_bytes(found['driver_bytes'])} for all rows ({ROW} bytes each), on a cluster too",
         )
-    for method, needed in (found["fit_bytes"] or {}).items():
-        add(f"fit, {method}", f"about {_format_bytes(needed)} for {found['n_clusters']} clusters, all included")
     if found["problems"]:
         lines.append("  problems" if found["refused"] else "  notes")
         lines += [f"    - {sentence}" for sentence in found["problems"]]
     else:
         read = "all numbers were read" if found["checked"] else "few numbers were read, ask for a check of all"
         add("problems", f"none found ({read})")
+    if found["fit_bytes"]:
+        lines.append(f"  memory that a fit into {found['n_clusters']} clusters takes, all included")
+        lines += [f"    - {line}" for line in _tell_needed(found["fit_bytes"])]
     return "\n".join(lines)
 
 
@@ -260,6 +261,14 @@ def _tell_shape(shape: list[int], table: dict[str, Any] | None) -> str:
         return f"{sizes} ({'rows x features' if len(shape) == 2 else 'not rows x features'})"
     count = len(table["columns"])
     return f"{shape[0]:,} rows x {count:,} used column{'s' * (count != 1)} ({shape[1]:,} features)"
+
+
+def _tell_needed(needed: dict[str, int]) -> list[str]:
+    """Bytes that methods need, least first; methods that need about the same in one line."""
+    methods: dict[str, list[str]] = {}
+    for method in sorted(needed, key=needed.__getitem__):
+        methods.setdefault(_format_bytes(needed[method]), []).append(method)
+    return [f"about {size}: {', '.join(same)}" for size, same in methods.items()]
 
 
 def _tell_reading(reading: dict[str, Any]) -> str:

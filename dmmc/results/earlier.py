@@ -1,7 +1,7 @@
 """An earlier result, as far as a new one is compared with it."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from dmmc.errors import InputError, refuse_url
 from dmmc.results.belonging import UNFINISHED, check_result, is_unfinished
 from dmmc.results.label_arrays import read_ids, read_labels
 from dmmc.results.summary_folder import read_centres, read_summary
+from dmmc.stores.urls import Remote, find_remote
 
 
 class Earlier(NamedTuple):
@@ -33,12 +34,31 @@ def read_earlier(path: str | Path) -> Earlier:
         raise InputError(f"{path} is not a folder that dmmc wrote; the OUT of an earlier fit is wanted to match with.")
     if is_unfinished(folder):
         raise InputError(f"{path} {UNFINISHED}")
-    run = check_result(folder)
-    labels = read_labels(str(folder))
+    labels, ids = _read_rows(folder, check_result(folder))
     _, summary = read_summary(folder / "summary")
-    ids = _read_table_ids(folder, labels) if run["data"].get("ids", True) else None
     k = len(summary.sizes)
     return Earlier(str(path), labels.astype(np.int64), ids, read_centres(folder / "centres", k), k)
+
+
+def read_named_labels(path: str | Remote) -> tuple[Array, Array | None]:
+    """Labels from wherever `read_labels` reads them, and (n,) the rows' ids as texts, if they have any.
+
+    Ids are those of a csv or parquet file, or of the result that a folder, or the `labels.zarr` in it, belongs to.
+    """
+    path = find_remote(path)
+    if not isinstance(path, Remote):
+        given = Path(path)
+        folder = given.parent if given.name == "labels.zarr" else given
+        if (folder / "run.json").is_file():
+            return _read_rows(folder, check_result(folder))
+    ids = read_ids(path)
+    return read_labels(path), None if ids is None else np.array(ids, str)
+
+
+def _read_rows(folder: Path, run: dict[str, Any]) -> tuple[Array, Array | None]:
+    """Labels of a result, and the ids of its rows."""
+    labels = read_labels(str(folder))
+    return labels, _read_table_ids(folder, labels) if run["data"].get("ids", True) else None
 
 
 def _read_table_ids(folder: Path, labels: Array) -> Array | None:

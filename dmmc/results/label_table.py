@@ -27,7 +27,7 @@ def choose_name(n_rows: int) -> str:
 
 
 def write_table(
-    path: Path, ids: Array | None, labels: Array, names: Sequence[str] | None, more: Mapping[str, Array]
+    path: Path, ids: Array | None, labels: Array, names: Sequence[str] | Array | None, more: Mapping[str, Array]
 ) -> None:
     """Write the table as csv or parquet, by the path's ending.
 
@@ -79,7 +79,7 @@ def begin_csv(file: BinaryIO, names: Sequence[str]) -> Callable[[Mapping[str, An
 
 
 def _cut(
-    ids: Array | None, labels: Array, names: Sequence[str] | None, more: Mapping[str, Array]
+    ids: Array | None, labels: Array, names: Sequence[str] | Array | None, more: Mapping[str, Array]
 ) -> Iterator[dict[str, Any]]:
     """The columns, some rows at a time."""
     lookup = None if names is None else np.array([*map(as_text, names), ""], object)  # of -1: the last

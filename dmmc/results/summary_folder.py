@@ -124,6 +124,12 @@ def read_summary(folder: Path) -> tuple[dict[str, Any], Summary]:
     return content, Summary(**{"map_told": none, "map_values": none.astype(np.float64), **arrays})
 
 
+def read_cluster_names(folder: Path) -> Array:
+    """Names (k,) of the clusters, from a summary; (0,) of one of an older version, which has none."""
+    content, _ = read_summary(folder)
+    return np.array([profile["name"] for profile in content.get("profiles", [])], object)
+
+
 def _tell_rows(summary: Summary, names: Sequence[str], kinds: Sequence[str] | None) -> list[str]:
     """What stands out of each sampled row: names of columns and its numbers there."""
 

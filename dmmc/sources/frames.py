@@ -18,6 +18,17 @@ from dmmc.tables.rows import TableInMemory, TableRows, find_index, to_table
 from dmmc.tables.survey import find_missing
 
 
+def refuse_unread(source: Any) -> None:
+    """Refuse what is nearly a frame, and say how to make one of it."""
+    if comes_from(source, "polars") and hasattr(source, "collect"):
+        raise InputError("the source is a LazyFrame of polars, which has no rows yet: give frame.collect().")
+    if isinstance(source, dict):
+        raise InputError(
+            "the source is a dict: a frame or a matrix is wanted, such as pandas.DataFrame(columns) or "
+            "pyarrow.table(columns)."
+        )
+
+
 def is_frame(source: Any) -> bool:
     """Whether a source is a frame of pandas or polars, or a table of pyarrow."""
     if comes_from(source, "pyarrow"):

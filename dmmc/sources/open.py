@@ -13,7 +13,7 @@ from dmmc.convert.formats import is_known
 from dmmc.convert.reading import Reader
 from dmmc.data.dataset import Dataset, Rows
 from dmmc.data.open import cut, measure_store, open_dataset, open_rows
-from dmmc.data.views import are_views
+from dmmc.data.views import are_views, suggest_pattern
 from dmmc.errors import ClusteringWarning, InputError, collect_warnings, warn
 from dmmc.info.row_numbers import BY_NAME, MAY_NAME
 from dmmc.machine import MIB
@@ -28,6 +28,7 @@ from dmmc.sources.frames import (
     load_arrow,
     may_hold_ids,
     read_frame,
+    refuse_unread,
     tell_of_frame,
     tell_of_matrix,
 )
@@ -158,8 +159,10 @@ def open_source(
         if are_views(source):
             views = [stack.enter_context(open_source(view, beside=beside, progress=progress)) for view in source]
             if table.given or any(view.preparation is not None for view in views):
+                names = [str(view) for view in source]
                 raise InputError(
-                    "views are matrices of numbers; one of several is a table, or options of tables are given."
+                    "a list is several views of the same rows, all of them matrices of numbers, and one of these is a "
+                    f"table, or options of tables are given{suggest_pattern(names)}."
                 )
             found = Opened([view.source if view.name is None else view.load() for view in views], component)
         else:
@@ -179,6 +182,7 @@ class Opening:
 
     def open(self, source: Any, component: str | None, stack: ExitStack) -> Opened:
         """Open a file, a frame, or whatever `dmmc.data` opens."""
+        refuse_unread(source)
         files = find_files(source)
         if isinstance(source, Remote) and is_known(source.name):
             from dmmc.stores.transfer import download  # with zarr, which takes a while to import

@@ -53,6 +53,8 @@ def find_files(source: Any) -> Files | None:
         raise InputError("the path of the source is empty: that of a zarr store, a file or a folder is wanted.")
     if path.is_dir():
         paths = _list_parquet(path)
+        if not paths:
+            _refuse_csv_folder(path)
         return Files(path.name, paths, Parquet) if paths else None
     if not os.path.lexists(path):
         return _match(text) if glob.has_magic(text) else None
@@ -77,6 +79,16 @@ def _list_parquet(folder: Path) -> list[Path]:
     for path in paths:
         refuse_odd_files(str(path))
     return sorted(paths)
+
+
+def _refuse_csv_folder(folder: Path) -> None:
+    """Say how csv files in a folder are given; in stores and results they are something else."""
+    names = os.listdir(folder)
+    if any(Path(name).suffix == ".csv" for name in names) and not {*STORE_FILES, "run.json"} & set(names):
+        raise InputError(
+            f"{str(folder)!r} is a folder with csv files, which may be of one table or not: if they are, say so by a "
+            f"pattern, {str(folder / '*.csv')!r}."
+        )
 
 
 def _raise(error: OSError) -> None:

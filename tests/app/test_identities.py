@@ -99,7 +99,7 @@ def test_a_fit_starts_from_an_earlier_result(tmp_path: Path) -> None:
     [
         ({"match": "nowhere"}, "nowhere is not a folder that dmmc wrote"),
         ({"init": "./nowhere"}, "nowhere is not a folder that dmmc wrote"),
-        ({"init": "nowhere"}, "init is 'nowhere'; choose one of"),
+        ({"init": "nowhere"}, "init is 'nowhere'; choose one of .* or the folder of an earlier result"),
     ],
 )
 def test_an_earlier_result_that_is_none_is_refused(options: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -111,12 +111,18 @@ def test_an_earlier_result_that_is_none_is_refused(options: dict[str, Any], word
 def test_an_earlier_result_of_other_columns_or_more_clusters_is_refused(tmp_path: Path) -> None:
     rows, _ = night([60, 50, 40], ids=False)
     dmmc.fit(rows, 3, out=tmp_path / "one", **QUICK)
+    wider, out = rows.to_numpy()[:, [0, 1, 1]], tmp_path / "out"
+    phases: list[dict[str, Any]] = []
     with pytest.raises(dmmc.InputError, match="is of rows with 2 columns"):
-        dmmc.fit(rows.to_numpy()[:, [0, 1, 1]], 3, match=tmp_path / "one", **QUICK)
+        dmmc.fit(wider, 3, match=tmp_path / "one", out=out, progress=phases.append, **QUICK)
+    assert {event["phase"] for event in phases} == {"read"}  # before the search, not after
+    assert not out.exists()
     with pytest.raises(dmmc.InputError, match="has 3 clusters, and 2 are asked for"):
-        dmmc.fit(rows, 2, init=tmp_path / "one", **QUICK)
+        dmmc.fit(rows, 2, init=tmp_path / "one", out=out, **QUICK)
+    assert not out.exists()
     with pytest.raises(dmmc.InputError, match="expecting 2 features"):
-        dmmc.fit(rows.to_numpy()[:, [0, 1, 1]], 3, init=tmp_path / "one", **QUICK)
+        dmmc.fit(wider, 3, init=tmp_path / "one", out=out, **QUICK)
+    assert not out.exists()
 
 
 def test_match_and_start_and_unassigned_work_at_the_terminal(cli: Any, tmp_path: Path) -> None:
@@ -127,7 +133,7 @@ def test_match_and_start_and_unassigned_work_at_the_terminal(cli: Any, tmp_path:
     one = cli("fit", "rows.zarr", "-k", 2, "-o", "one", "--method", "cpmmc", cwd=tmp_path)
     assert one.code == 0, one.stderr
     more = ("--match", "one", "--set", "init=one", "--unassigned", ".8", "--method", "cpmmc")
-    two = cli("fit", "rows.zarr", "-k", 2, "-o", "two", *more, cwd=tmp_path)
+    two = cli("fit", "rows.zarr", "-o", "two", *more, cwd=tmp_path)  # as many clusters as it starts from
     assert two.code == 0, two.stderr
     assert "2 of 2 clusters keep their numbers" in two.stderr
     assert "rows are not sure enough for a label" in two.stdout

@@ -12,6 +12,7 @@ import pytest
 
 from dmmc.app import progress
 from dmmc.app.progress import Progress
+from dmmc.errors import InputError
 
 PASS = {
     "phase": "search",
@@ -124,6 +125,23 @@ def test_elsewhere_a_phase_that_takes_long_is_said_when_it_says_nothing_more(mon
         while stream.getvalue().count("\n") < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
     assert [json.loads(line) for line in stream.getvalue().splitlines()] == [{"phase": "read"}, {"phase": "spectral"}]
+
+
+def test_elsewhere_nothing_is_said_before_a_refusal_that_comes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(seconds: float) -> str:
+        """What was said by when a command is refused."""
+        stream = io.StringIO()
+        deadline = time.monotonic() + seconds
+        with pytest.raises(InputError), Progress(stream=stream) as tell:  # noqa: PT012
+            tell({"phase": "read"})
+            while not stream.getvalue() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            raise InputError("there are no rows.")
+        return stream.getvalue()
+
+    assert refuse(0.0) == ""
+    monkeypatch.setattr(progress, "HOLD", 0.01)
+    assert json.loads(refuse(10.0)) == {"phase": "read"}
 
 
 def test_a_part_of_a_phase_says_its_share_and_the_time_left() -> None:

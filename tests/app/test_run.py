@@ -29,6 +29,39 @@ def test_a_loaded_model_has_labels_and_centres(tmp_path: Path) -> None:
     assert not hasattr(dmmc.load(tmp_path / "out" / "model"), "labels_")
 
 
+def test_a_run_knows_which_rows_have_its_labels(tmp_path: Path) -> None:
+    named, numbered = table(), table().reset_index(drop=True)
+    assert np.array_equal(dmmc.fit(named, 3, **QUICK).ids, named.index)
+    assert dmmc.fit(numbered, 3, **QUICK).ids is None
+    numbered.iloc[[4, 70], 1] = np.nan
+    kept = numbered.dropna()
+    numbered.to_csv(tmp_path / "rows.csv", index=False)
+    sources: list[Any] = [numbered, tmp_path / "rows.csv"]
+    for source in sources:
+        run = dmmc.fit(source, 3, missing="drop", **QUICK)
+        assert run.ids is not None
+        assert run.ids.dtype == np.int64
+        assert np.array_equal(run.ids, kept.index)
+        assert len(run.labels) == 118
+    assert dmmc.fit(numbered, 3, **QUICK).ids is None  # filled, so that all rows have labels
+    named.iloc[4, 1] = np.nan
+    assert np.array_equal(dmmc.fit(named, 3, missing="drop", **QUICK).ids, named.dropna().index)
+
+
+def test_new_rows_get_the_table_that_the_fitted_ones_have(tmp_path: Path) -> None:
+    run = dmmc.fit(table(), 3, out=tmp_path / "out", unassigned=0.8, **QUICK)
+    wanted = (tmp_path / "out" / "labels.csv").read_text()
+    for place, model in enumerate((dmmc.load(tmp_path / "out"), run.model)):
+        assert model.cluster_names_.tolist() == run.names
+        model.predict(table(), out=tmp_path / f"{place}.csv", unassigned=0.8)
+        lines = (tmp_path / f"{place}.csv").read_text().splitlines()
+        assert [line.split(",")[:3] for line in lines] == [line.split(",")[:3] for line in wanted.splitlines()]
+        assert lines[0] == "id,label,name,confidence,runner_up"
+    model = dmmc.load(tmp_path / "out").fit(table())
+    model.predict(table(), out=tmp_path / "others.csv")  # clusters of another fit have other names, or none
+    assert (tmp_path / "others.csv").read_text().startswith("id,label,confidence,runner_up\n")
+
+
 def test_transform_gives_scores_and_the_parameter_of_that_name_stays() -> None:
     X = table().to_numpy()
     model = dmmc.CuttingPlaneMMC(n_clusters=3, transform="unit", random_state=0, max_iter=20).fit(X)

@@ -57,13 +57,20 @@ def test_every_example_has_a_test(examples: Path) -> None:
 
 
 def test_customers_are_told_apart_and_their_csv_is_written(examples: Path, tmp_path: Path) -> None:
-    told = python(examples / "customers.py", "customers.csv", cwd=tmp_path)
+    done = run(sys.executable, examples / "customers.py", "customers.csv", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")  # notes are sentences on stdout, not warnings with their places
+    told = done.stdout
+    assert "note: cells are missing, and they are filled: 'age'" in told
     accuracy = re.search(r"accuracy (0\.\d+)", told)
     assert accuracy is not None
     assert float(accuracy[1]) > 0.97
     lines = (tmp_path / "customers.csv").read_text().splitlines()
     assert len(lines) == 5001
     assert lines[0].split(",")[0] == '"customer_id"'
+    truth = (tmp_path / "customers-truth.csv").read_text().splitlines()
+    assert truth[0] == '"customer_id","segment"'
+    assert [line.split(",")[0] for line in truth] == [line.split(",")[0] for line in lines]
+    assert {line.split(",")[1] for line in truth[1:]} == {'"student"', '"family"', '"professional"', '"retired"'}
 
 
 def test_the_pipeline_labels_rows_it_has_not_seen(examples: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -18,6 +19,7 @@ from dmmc.app import api
 from dmmc.convert import convert
 from dmmc.info import format_info, info
 from dmmc.info.memory import FORMULAS, Size
+from dmmc.methods import METHODS
 
 KEEP_ZEROS = {"write_empty_chunks": True}
 
@@ -129,9 +131,21 @@ def test_what_is_found_is_json_and_reads_well(dense, sparse, check):
         assert json.loads(json.dumps(found)) == found
         text = format_info(found)
         assert text.splitlines()[0] == found["name"]
-        for words in (f"100 x {found['shape'][1]}", found["dtype"], "fit, cpmmc", "none found", "10 clusters"):
+        for words in (f"100 x {found['shape'][1]}", found["dtype"], "none found", "into 10 clusters"):
             assert words in text
         assert ("all numbers were read" in text) is check
+
+
+def test_notes_come_before_memory_and_methods_that_need_the_same_share_a_line():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    X[:, 1] = 4.0
+    lines = format_info(info(X, check=True)).splitlines()
+    notes, memory = lines.index("  notes"), lines.index("  memory that a fit into 10 clusters takes, all included")
+    assert notes < memory
+    assert "1 of 3 features are the same in all rows" in lines[notes + 1]
+    told = [re.fullmatch(r"    - about (.*?): (.*)", line) for line in lines[memory + 1 :]]
+    assert len({line[1] for line in told}) == len(told) < len(METHODS)
+    assert sorted(method for line in told for method in line[2].split(", ")) == sorted(METHODS)
 
 
 # -------------------------------------------------------------------------------------------- what is wrong with it

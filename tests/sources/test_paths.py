@@ -74,6 +74,36 @@ def test_a_folder_that_cannot_be_listed_is_not_left_out(folder: Path) -> None:
         (folder / "month=1").chmod(0o700)
 
 
+def test_a_folder_of_csv_files_is_refused_with_a_pattern_that_takes_them(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    for day in (1, 2):
+        (tmp_path / "parts" / f"day{day}.csv").write_text("x,y\n" + "".join(f"{i},{i % 3 + day}\n" for i in range(9)))
+    with pytest.raises(dmmc.InputError, match="a folder with csv files") as caught:
+        dmmc.fit(tmp_path / "parts", 2)
+    pattern = str(caught.value).split("'")[-2]
+    assert names(pattern) == ["day1.csv", "day2.csv"]
+    dmmc.fit(tmp_path / "parts" / "day1.csv", 2, out=tmp_path / "out", method="cpmmc")
+    with pytest.raises(dmmc.InputError, match="not a zarr store that can be opened"):  # with csv files, but a result
+        dmmc.fit(tmp_path / "out", 2)
+
+
+@pytest.mark.parametrize("plan", ["", ",basic"])
+def test_a_list_of_csv_files_is_refused_with_the_pattern_that_may_be_meant(plan: str, tmp_path: Path) -> None:
+    for day in (1, 2):
+        lines = [f"{i},{i % 3}{plan}{i % 2 if plan else ''}" for i in range(9 + day)]
+        (tmp_path / f"day{day}.csv").write_text("\n".join(["x,y" + ",plan" * bool(plan), *lines]) + "\n")
+    with pytest.raises(dmmc.InputError, match=r"as a pattern, such as '.*day\*\.csv'"):
+        dmmc.fit([tmp_path / "day1.csv", tmp_path / "day2.csv"], 2)
+
+
+def test_what_is_nearly_a_frame_is_refused_with_what_makes_one_of_it() -> None:
+    with pytest.raises(dmmc.InputError, match=r"the source is a dict: .* pyarrow\.table"):
+        dmmc.fit({"x": [1.0, 2.0], "y": [3.0, 4.0]}, 2)
+    polars = pytest.importorskip("polars")
+    with pytest.raises(dmmc.InputError, match=r"LazyFrame .* frame\.collect\(\)"):
+        dmmc.fit(polars.DataFrame({"x": [1.0, 2.0]}).lazy(), 2)
+
+
 def test_an_empty_path_is_not_the_folder_that_one_is_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     assert len(names(".")) == 2

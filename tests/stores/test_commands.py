@@ -48,7 +48,7 @@ def test_commands_work_on_s3_and_write_and_say_no_credential(
     assert done[-1].code == 0, done[-1].stderr
     assert f"600 labels written to {labels}" in done[-1].stdout
     done.append(cli("predict", out, url, "-o", table, *options))
-    assert server.get("new.csv").startswith(b"id,label,confidence,runner_up\n0,")
+    assert server.get("new.csv").startswith(b"id,label,name,confidence,runner_up\n0,")
     assert server.list("new.csv") == ["new.csv"], "what it was made of is removed"
     done.append(cli("score", labels, out, *options, "--json"))
     assert json.loads(done[-1].stdout)["accuracy"] == 1.0
