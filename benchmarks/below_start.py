@@ -1,9 +1,9 @@
 """Whether `cpmmc` ends below the k-means labels that it starts from, and why.
 
-- `sets`: iris, wine, digits, blobs of 90/10, 80/20, 80/10/10 and 80/5/5/5/5 % of the rows, a table of customers; from files
-  (not small) newsgroups_rec, satellite and cifar10_cnn (two seeds). Accuracy of the start and of the end, and the objective
-  of the start's labels (best hyperplanes for them) and at the end: with biases bounded around 0 (`balance=0.03`),
-  and by default. Lines are accuracy at the end / at the start by default, wanted to be .98 at least
+- `sets`: iris, wine, digits, blobs of 90/10, 80/20, 80/10/10 and 80/5/5/5/5 % of the rows, a table of customers; from
+  files (not small) newsgroups_rec, satellite and cifar10_cnn (two seeds). Accuracy of the start and of the end, and the
+  objective of the start's labels (best hyperplanes for them) and at the end: with biases bounded around 0
+  (`balance=0.03`), and by default. Lines are accuracy at the end / at the start by default, wanted to be .98 at least
 - `variants`: the same for iris, customers, blobs in 10 dimensions and digits, by default but for one parameter: C,
   balance, min_size; and from the true labels
 - `two`: two clusters, errors in %: blobs at a distance of six deviations, pairs of digits as they are and with
