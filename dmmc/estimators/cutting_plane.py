@@ -84,7 +84,7 @@ class CuttingPlaneClusterer(FeaturedClusterer, BalancedClusterer):
             wide=k > 2 or self.choose_n_init(dataset.n_rows) > 1,
             guarded=k > 2 and self.max_size is None and 0 < self.min_size < WISH,
             norm=self._choose_norm(),
-            from_start=k > 2 and self.balance == "auto" and self.start_name != "random" and not self._choose_inside(),
+            from_start=self.balance == "auto" and self.start_name != "random" and self._may_follow_start(),
         )
 
     def _search(self, context: FitContext) -> None:
@@ -110,7 +110,7 @@ class CuttingPlaneClusterer(FeaturedClusterer, BalancedClusterer):
             run.gap,
             ended,
             C=problem.C,
-            order="inside" if problem.inside else "outside",
+            order="inside" if problem.inside and not run.centre.size else "outside",
             init=self.start_name,
             n_init=self.choose_n_init(engine.dataset.n_rows),
             prices_folded_into_biases=priced,
@@ -152,6 +152,13 @@ class CuttingPlaneClusterer(FeaturedClusterer, BalancedClusterer):
         """Whether CCCP is inside the cutting plane."""
         return False
 
+    def _may_follow_start(self) -> bool:
+        """Whether the search is one that may begin with the convex problem of the start's labels.
+
+        Of two clusters from a graph the start's shares say how wide the box is.
+        """
+        return not self._choose_inside() and (self.n_clusters > 2 or self.start_name != "graph")
+
     def _choose_loss(self) -> Loss:
         """What a row pays."""
         return LOSSES["hinge"]
@@ -169,7 +176,8 @@ class MarginLossClusterer(CuttingPlaneClusterer):
         "auto",
         Words(("auto", "inside", "outside")),
         "where labels change: inside the cutting plane, or outside of it, with a convex problem for each labelling. "
-        '"auto" is inside for two clusters, outside for more',
+        '"auto" is inside for two clusters (outside where `balance` is counted from what the start wants), outside for '
+        "more",
     )
     alpha: float = parameter(
         SETTLED,
@@ -183,6 +191,12 @@ class MarginLossClusterer(CuttingPlaneClusterer):
 
     def _choose_loss(self) -> Loss:
         return resolve_loss(self.loss)
+
+    def _may_follow_start(self) -> bool:
+        """With two clusters also where labels change inside, unless that was asked for."""
+        if self.n_clusters > 2 or self.order != "auto":
+            return super()._may_follow_start()
+        return self.start_name != "graph"
 
     def _choose_inside(self) -> bool:
         return self.order == "inside" or (self.order == "auto" and self.n_clusters == 2)

@@ -312,9 +312,10 @@ class BalanceParameters:
         "auto",
         Number('a number of at least 0 and below 1 (at 1, w = 0 costs nothing), or "auto",', 0.0, 1.0, words=("auto",)),
         "most that the mean decision value may be away from 0 (more than two clusters: that two biases may differ). "
-        '"auto" is 0.03; for two clusters from a graph start it is more, by the difference of their shares; for more '
-        "than two it is counted from the biases that the start's labels want, if these pull hard; for compact losses "
-        "of StochasticMMC it is at least half the difference of the start's shares",
+        '"auto" is 0.03; for two clusters from a graph start it is more, by the difference of their shares; else '
+        "cutting planes count it from the biases that the start's labels want, if these pull hard (two clusters: with "
+        'order="inside" never); for compact losses of StochasticMMC it is at least half the difference of the start\'s '
+        "shares",
     )
 
 

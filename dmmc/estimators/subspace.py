@@ -92,6 +92,9 @@ class SubspaceMMC(MarginLossClusterer):
     def _choose_inside(self) -> bool:
         return self.schedule == "paper" or super()._choose_inside()
 
+    def _may_follow_start(self) -> bool:
+        return self.schedule != "paper" and super()._may_follow_start()
+
     def _choose_C(self) -> float:
         """To give up a direction of strength s beside others of S in sum saves s S + s²/2, in the plain method s²/2.
 

@@ -69,7 +69,8 @@ class CuttingPlane(Restarts):
         K = self.problem.K
         origin = Point(np.zeros((K, d)), np.zeros(K), np.zeros(K), np.inf)
         planes = Planes.empty(K, d, by_row=self.problem.norm.by_row)
-        inside, reach = self.problem.inside, self.problem.first_reach
+        reach = self.problem.first_reach
+        inside = self.problem.inside and not reach  # labels stay until it is known where the box is
         return State(
             tuple(
                 Run(number, planes, labelling, origin, best=origin, leader=origin, inside=inside, reach=reach)
@@ -117,13 +118,17 @@ class CuttingPlane(Restarts):
         return State(tuple(went.get(run.number, run) for run in state.runs))
 
     def _advance(self, run: Run, answer: Answer) -> Run:
+        before = run
         run, value = self._receive(run, answer)
         if run.relabel:
+            if bias_box.has_lost_start(self.problem, before, run):
+                return self._begin_around_0(before)
             remedy = self._revive(run) or self._restore_bounds(run)
             if remedy is not None:
                 return remedy
         p = self.problem
-        first = not (np.isfinite(run.best.value) or count_bounds.is_violated(run.counts, p.lowest, p.highest))
+        tries = run.reach > 0 and p.inside
+        first = not (tries or np.isfinite(run.best.value) or count_bounds.is_violated(run.counts, p.lowest, p.highest))
         if self._is_alive(run) and (run.relabel or first):
             run = run._replace(seen=min(run.seen, value))
         return (self._step_inside if run.inside else self._step_outside)(run, answer, run.at._replace(value=value))
@@ -279,6 +284,14 @@ class CuttingPlane(Restarts):
             return self._solve_master(self._add_cut(run, answer)._replace(opened=np.inf))
         return self._solve_master(run._replace(opened=estimate))
 
+    def _begin_around_0(self, run: Run) -> Run:
+        """Begin anew at w = 0, from the labels at hand, with the box of the biases around 0."""
+        K, d = run.at.W.shape
+        origin = Point(np.zeros((K, d)), np.zeros(K), np.zeros(K), np.inf)
+        planes = Planes.empty(K, d, by_row=self.problem.norm.by_row)
+        begun = Run(run.number, planes, run.labelling, origin, origin, run.leader, inside=self.problem.inside)
+        return begun._replace(objective=run.objective)
+
     def _go_on_outside(self, run: Run) -> Run:
         """Go on outside from the best point, with a working set of its own: its planes follow another rule."""
         K, d = run.at.W.shape
@@ -314,12 +327,16 @@ class CuttingPlane(Restarts):
         enough = max(self.problem.tolerance, 0.5 * gained)
         while run.reach and run.gap <= enough:
             run = bias_box.move(self.problem, run)
+            if self.problem.inside and not run.reach and not run.centre.size:
+                return self._begin_around_0(run)
             run = self._solve_master(run) if run.reach else run
         if run.gap <= enough:
             return run._replace(at=self._choose_label_point(run)._replace(price=run.at.price), relabel=True)
         narrower = run.gap < 0.99 * run.narrowest
         waited = 0 if narrower else run.waited + 1
         ended = "stalled" if waited >= PATIENCE else ""
+        if ended and self.problem.inside and run.reach:
+            return self._begin_around_0(run)
         return run._replace(narrowest=min(run.gap, run.narrowest), waited=waited, ended=ended)
 
     def _is_useful(self, run: Run) -> bool:

@@ -137,7 +137,7 @@ class Run(NamedTuple):
     """The history's `best`: the lowest J seen; before labels are first taken again, J_y of the labels at hand."""
     opened: float = np.inf
     """Outside: J where this round's labels were taken. Inside: the master's value before the last labels."""
-    bound: float = -np.inf
+    bound: float = 0.0
     """Certified lower bound of min J_y for the labels of the last master."""
     narrowest: float = np.inf
     """Smallest gap of this round (outside)."""

@@ -73,8 +73,14 @@ EXPECTED = {
         "lines": ["digits, cpmmc: error of the surer half", "digits, cpmmc: confidence less agreement"],
     },
     "below_start": {
-        "measured": {"sets", "variants"},
-        "lines": ["iris: accuracy, end / start", "digits: accuracy", "iris, C = 10: accuracy", "from the true labels"],
+        "measured": {"sets", "variants", "two"},
+        "lines": [
+            "iris: accuracy, end / start",
+            "digits: accuracy",
+            "iris, C = 10: accuracy",
+            "from the true labels",
+            "two, blobs 0.9, d = 15: accuracy",
+        ],
     },
     "lost_clusters": {
         "measured": {"wide", "uneven"},
