@@ -299,7 +299,12 @@ def _list_numbers(values: NDArray[Any]) -> list[float | None]:
     return [text.to_finite(value) for value in values.tolist()]
 
 
-EVIDENCE = {"cut_jumps": "rise of the cut", "merge_jumps": "merge heights", "eigengaps": "eigengap"}
+EVIDENCE = {
+    "cut_jumps": "rise of the cut",
+    "merge_jumps": "merge heights",
+    "eigengaps": "eigengap",
+    "strengths": "prediction strength",
+}
 """What speaks for a number of clusters, by its name in run.json."""
 
 PLOTS = {  # by the id of the element that each is drawn in

@@ -22,7 +22,7 @@ def refuse_unread(source: Any) -> None:
     """Refuse what is nearly a frame, and say how to make one of it."""
     if comes_from(source, "polars") and hasattr(source, "collect"):
         raise InputError("the source is a LazyFrame of polars, which has no rows yet: give frame.collect().")
-    if isinstance(source, dict):
+    if type(source) is dict:  # not scipy's dictionary of keys, which is one too
         raise InputError(
             "the source is a dict: a frame or a matrix is wanted, such as pandas.DataFrame(columns) or "
             "pyarrow.table(columns)."

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 
 from dmmc.choose.evidence import make_evidence
 from dmmc.choose.judge import CLEARLY, FLOOR, NEIGHBOURS, choose, judge, link_rows
-from dmmc.choose.number_of_clusters import suggest_number
+from dmmc.choose.number_of_clusters import find_strength, suggest_number
 from dmmc.choose.sample import place_rows
 from dmmc.choose.structure import NONE_ABOVE, find_ratio
 from dmmc.choose.tell import tell_choice
@@ -117,7 +118,22 @@ def test_the_number_of_separate_blobs_is_suggested(k: int) -> None:
     assert suggest_number(X, 4, 6).numbers.tolist() == [4, 5, 6]
     told = found.describe()
     assert told["suggestion"] == k
-    assert len(told["eigengaps"]) == len(told["merge_jumps"]) == len(told["cut_jumps"]) == 19
+    assert len(told["strengths"]) == len(told["eigengaps"]) == len(told["merge_jumps"]) == len(told["cut_jumps"]) == 19
+
+
+def test_prediction_strength_is_the_share_of_pairs_that_the_other_half_puts_together() -> None:
+    X = make_blobs(300, n_features=4, centers=3, center_box=(-30, 30), random_state=1)[0].astype(np.float32)
+    assert find_strength(X, 3) == 1.0
+    order = np.random.default_rng(0).permutation(len(X))
+    first, second = X[order[::2]], X[order[1::2]]
+    told = KMeans(5, n_init=1, random_state=0).fit(first).predict(second)
+    together = KMeans(5, n_init=1, random_state=0).fit(second).labels_
+    shares = []
+    for cluster in range(5):
+        rows = np.flatnonzero(together == cluster)
+        shares.append(np.mean([told[i] == told[j] for i in rows for j in rows if i != j]))
+    np.testing.assert_allclose(find_strength(X, 5), min(shares))
+    assert min(shares) < 0.9
 
 
 def test_eigenvalues_are_those_of_the_normalised_graph() -> None:
