@@ -33,7 +33,7 @@ class Suggestion(NamedTuple):
     eigengaps: Array
     """(r,) how much farther from 1 the next eigenvalue is, as a log ratio."""
     strengths: Array
-    """(r,) how well centres of one half of the rows tell which rows of the other half are together (E42), 0 to 1."""
+    """(r,) how well centres of one half of the rows tell which rows of the other half are together (E38), 0 to 1."""
     number: int
     runner_up: int
 
@@ -53,8 +53,8 @@ def suggest_number(places: Array, low: int = LOWEST, high: int = HIGHEST) -> Sug
 
     1. the graph of the rows and its leading eigenvectors, by which rows are put into many small groups
     2. groups are joined along the graph until one is left; the cut of each number of clusters on the way
-    3. the number is suggested after which cuts rise most, then the next such; merge heights, eigenvalues and prediction
-       strengths are kept as further evidence
+    3. four kinds of evidence, each in units of its highest, are added up: the number with the largest sum is suggested,
+       then the next
     """
     if len(places) < FEWEST:
         nothing = np.zeros(1)
@@ -68,17 +68,15 @@ def suggest_number(places: Array, low: int = LOWEST, high: int = HIGHEST) -> Sug
     numbers = np.arange(low, high + 1)
     levels = np.log(cuts / np.maximum(np.arange(len(cuts)) - 1, 1) + FLOOR)
     away = np.log(np.maximum(1.0 - found.values, 0.0) + FLOOR)
-    jumps = levels[numbers + 1] - levels[numbers]
-    order = np.argsort(-jumps, kind="stable")  # 3
-    return Suggestion(
-        numbers,
-        jumps,
+    evidence = (
+        levels[numbers + 1] - levels[numbers],
         strengths[numbers + 1] - strengths[numbers],
         away[numbers] - away[numbers - 1],
         np.array([find_strength(scale_rows(found.vectors[:, :k], unit=True), int(k)) for k in numbers]),
-        int(numbers[order[0]]),
-        int(numbers[order[min(1, len(order) - 1)]]),
     )
+    total = sum(np.maximum(values, 0.0) / max(float(values.max()), 1e-300) for values in evidence)  # 3
+    order = np.argsort(-total, kind="stable")
+    return Suggestion(numbers, *evidence, int(numbers[order[0]]), int(numbers[order[min(1, len(order) - 1)]]))
 
 
 def find_strength(rows: Array, k: int) -> float:
