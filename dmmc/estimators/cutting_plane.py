@@ -153,11 +153,17 @@ class CuttingPlaneClusterer(FeaturedClusterer, BalancedClusterer):
         return False
 
     def _may_follow_start(self) -> bool:
-        """Whether the search is one that may begin with the convex problem of the start's labels.
+        """Whether the search is one that may begin with the convex problem of the start's labels."""
+        return not self._choose_inside() and self._may_trust_start
 
-        Of two clusters from a graph the start's shares say how wide the box is.
+    @property
+    def _may_trust_start(self) -> bool:
+        """Whether biases may be those that the start's labels want.
+
+        Of two clusters from a graph the start's shares say how wide the box is. Two clusters for which features of a
+        kernel or of a graph are made lie around each other, and a start by centres is no guide to them.
         """
-        return not self._choose_inside() and (self.n_clusters > 2 or self.start_name != "graph")
+        return self.n_clusters > 2 or (self.start_name != "graph" and self.features == "raw")
 
     def _choose_loss(self) -> Loss:
         """What a row pays."""
@@ -194,9 +200,7 @@ class MarginLossClusterer(CuttingPlaneClusterer):
 
     def _may_follow_start(self) -> bool:
         """With two clusters also where labels change inside, unless that was asked for."""
-        if self.n_clusters > 2 or self.order != "auto":
-            return super()._may_follow_start()
-        return self.start_name != "graph"
+        return self._may_trust_start if self.order == "auto" else super()._may_follow_start()
 
     def _choose_inside(self) -> bool:
         return self.order == "inside" or (self.order == "auto" and self.n_clusters == 2)

@@ -88,8 +88,8 @@ def write_result(folder: Path, result: Result) -> None:
     names, ids, kinds = result.feature_names, result.row_ids, None if result.units is None else result.units.kinds
     shape, profiles = result.image_shape, result.profiles
     write_summary(folder / "summary", result.summary, names, ids, n_features, shape, profiles, kinds)
-    run = {**result.run, SEALS: list_seals(folder)}
-    atomic_files.write_bytes(folder / "run.json", json.dumps(plain(run), indent=1).encode())
+    result.run[SEALS] = list_seals(folder)
+    atomic_files.write_bytes(folder / "run.json", json.dumps(plain(result.run), indent=1).encode())
     if not report.available():
         return
     try:

@@ -726,7 +726,10 @@ def test_a_report_is_written_with_features(features: str, make: Callable[[Array]
             "features is 'foo'; choose one of 'raw', 'axes', 'nystroem', 'lsa', 'smooth', 'spectral', 'umap'.",
         ),
         ({"features": None}, "features is None; choose one of"),
-        ({"init": "graf"}, "init is 'graf'; choose one of 'k-means', 'graph', 'pca', 'random', or labels."),
+        (
+            {"init": "graf"},
+            "init is 'graf'; choose one of 'k-means', 'graph', 'pca', 'random', or give labels",
+        ),
     ],
 )
 def test_a_bad_parameter_is_refused_in_a_sentence(params: dict[str, Any], sentence: str) -> None:
