@@ -9,6 +9,7 @@ import math
 import os
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -23,6 +24,10 @@ from dmmc.stores.urls import Remote
 
 PATIENCE = 10.0
 """Seconds in which a second interrupt is taken for the first."""
+
+
+AGAIN = 0.02
+"""Seconds until an interrupt that was dropped is made again."""
 
 
 class Commands(click.Group):
@@ -41,6 +46,7 @@ def run(commands: click.Group, arguments: list[str] | None = None) -> None:
     """Run a command and end the process; every failure is one sentence and an exit code."""
     logging.disable()  # libraries' tales of lost connections: what matters of them is said in a sentence
     interrupt = Interrupt()
+    sys.unraisablehook = interrupt.hear_unraisable
     for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(stop) in (signal.SIG_DFL, signal.default_int_handler):  # under nohup it stays ignored
             signal.signal(stop, interrupt)
@@ -92,13 +98,23 @@ class Interrupt:
 
     def __init__(self) -> None:
         self._last = -math.inf
+        self._tell = sys.unraisablehook
 
-    def __call__(self, *_: object) -> None:
+    def __call__(self, number: int, *_: object) -> None:
         """Interrupt, unless that was done a moment ago."""
         now = time.monotonic()
         if now - self._last > PATIENCE:
-            self._last = now
+            self._last, self._number = now, number
             raise KeyboardInterrupt
+
+    def hear_unraisable(self, lost: "sys.UnraisableHookArgs") -> None:
+        """As `sys.unraisablehook`: interrupt again where Python has dropped it, as it does in destructors and callbacks."""
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            self._tell(lost)
+            return
+        self._last, main = -math.inf, threading.main_thread().ident
+        assert main is not None
+        threading.Timer(AGAIN, signal.pthread_kill, (main, self._number)).start()
 
 
 def complain(text: str) -> None:
