@@ -108,7 +108,7 @@ class Interrupt:
             raise KeyboardInterrupt
 
     def hear_unraisable(self, lost: "sys.UnraisableHookArgs") -> None:
-        """As `sys.unraisablehook`: interrupt again where Python has dropped it, as it does in destructors and callbacks."""
+        """As `sys.unraisablehook`: interrupt again where Python dropped it, as in destructors and callbacks."""
         if not issubclass(lost.exc_type, KeyboardInterrupt):
             self._tell(lost)
             return
